@@ -1,0 +1,21 @@
+/* CRC-32C (Castagnoli) as records carry it.
+ *
+ * Version 3 stores the CRC as it is, versions 1 and 2 in the masked form: rotated right by 15, plus 0xa282ead8.  ETags
+ * are always the unmasked value.  A reader accepts either form whatever the version.  Pure; any thread. */
+#ifndef DFS_NEEDLE_CRC_H
+#define DFS_NEEDLE_CRC_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+/* Continue `crc` (0 to start) over n more bytes.  crc32c(crc32c(0, a), b) == crc32c(0, ab). */
+uint32_t crc32c(uint32_t crc, const void *p, size_t n);
+
+uint32_t crc32c_mask(uint32_t crc);
+uint32_t crc32c_unmask(uint32_t masked);
+
+/* Whether the stored value is `crc` in either form. */
+bool crc32c_matches(uint32_t stored, uint32_t crc);
+
+#endif
