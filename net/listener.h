@@ -1,0 +1,35 @@
+/* One acceptor deals sockets round-robin to loops.
+ *
+ * SO_REUSEPORT spreads few clients badly (up to 3/4 of 16 keep-alive clients on one of two loops), so one loop accepts and
+ * hands each socket over by mailbox.  A spare descriptor is kept so that at EMFILE a connection is accepted and closed
+ * instead of spinning. */
+#ifndef DFS_NET_LISTENER_H
+#define DFS_NET_LISTENER_H
+
+#include <stdint.h>
+#include <sys/socket.h>
+
+#include "net/loop.h"
+
+struct listener;
+
+struct listener_options {
+    struct loop *accept_loop;
+    struct loop *const *loops; /* where connections live; borrowed for the listener's life */
+    uint32_t loop_count;
+    const char *host; /* numeric or a name; "" or "0.0.0.0" = every address */
+    uint16_t port;
+    /* On the chosen loop.  fd is non-blocking, close-on-exec, TCP_NODELAY; taken. */
+    void (*on_accept)(void *arg, struct loop *loop, int fd, const struct sockaddr_storage *peer);
+    void *arg;
+};
+
+/* Binds and listens at once (SO_REUSEADDR, backlog 4096), accepts once the loop runs.  DFS_EBUSY: address in use;
+ * DFS_EDENIED; DFS_EINVAL: host does not resolve.  Logs nothing: the caller names the option to blame. */
+int listener_new(const struct listener_options *opts, struct listener **out);
+
+/* Stop accepting (connections stay).  Accept loop's thread, or before it runs / after it ended. */
+void listener_stop(struct listener *l);
+void listener_free(struct listener *l);
+
+#endif

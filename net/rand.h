@@ -1,0 +1,21 @@
+/* Randomness: libsodium behind one door, seedable in tests.  Any thread. */
+#ifndef DFS_NET_RAND_H
+#define DFS_NET_RAND_H
+
+#include <stddef.h>
+#include <stdint.h>
+
+/* Once, before any thread starts.  0 or DFS_EUNAVAILABLE. */
+int rand_init(void);
+
+void rand_bytes(void *p, size_t n);
+uint32_t rand_u32(void);
+uint64_t rand_u64(void);
+
+/* Uniform in [0, n), n > 0. */
+uint32_t rand_below(uint32_t n);
+
+/* From now on deterministic, for tests. */
+void rand_seed_for_tests(uint64_t seed);
+
+#endif
