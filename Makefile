@@ -57,6 +57,12 @@ $(B)/gen/%.pb-c.c: %.proto
 	$(Q)mkdir -p $(B)/gen
 	$(Q)protoc-c --c_out=$(B)/gen $<
 
+# protoc-c writes both; said so that what includes the header is rebuilt with it.
+$(PBC:.c=.h): %.h: %.c ;
+
+# One schema includes another's header.
+$(PBC:.c=.o): | $(PBC)
+
 $(B)/gen/%.o: $(B)/gen/%.c
 	@echo "  CC    $<"
 	$(Q)$(CC) -std=gnu11 -I$(B)/gen $(OPT) -fPIE $(SAN) $(PKG_CFLAGS) -c -o $@ $<
