@@ -12,6 +12,15 @@
 /* Continue `crc` (0 to start) over n more bytes.  crc32c(crc32c(0, a), b) == crc32c(0, ab). */
 uint32_t crc32c(uint32_t crc, const void *p, size_t n);
 
+/* The same by tables alone, on any machine: what crc32c() is when libisal was not there, and what it is tested against. */
+uint32_t crc32c_portable(uint32_t crc, const void *p, size_t n);
+
+/* Continue `crc` over n zero bytes that need not exist, in about log2(n) steps. */
+uint32_t crc32c_zeros(uint32_t crc, uint64_t n);
+
+/* The CRC of a then b from the CRCs of each; b is b_bytes long. */
+uint32_t crc32c_combine(uint32_t crc_a, uint32_t crc_b, uint64_t b_bytes);
+
 uint32_t crc32c_mask(uint32_t crc);
 uint32_t crc32c_unmask(uint32_t masked);
 

@@ -15,9 +15,9 @@ struct ttl {
     uint8_t unit; /* enum ttl_unit */
 };
 
-/* "" -> none; "5" and "5m" -> 5 minutes; units m h d w M y.  A count over 255 is turned into a larger unit when that is
- * exact (1440m = 1d, 300m = 5h), and an exact larger unit is preferred as the peer does (60m = 1h, 24h = 1d); else, and
- * for 0 and unknown units, DFS_EINVAL. */
+/* "" -> none; "5" and "5m" -> 5 minutes; units m h d w M y.  The largest unit that says it exactly is taken, as the peer
+ * does (60m = 1h, 24h = 1d, 7d = 1w, 300m = 5h).  What no unit says exactly with a count of 1 to 255 is DFS_EINVAL (0m,
+ * 256y, 1439m), as is every other text: a wrong TTL deletes data early or never. */
 int ttl_parse(struct bytes text, struct ttl *out);
 
 /* "" for none, "5m"; returns the length. */
@@ -32,6 +32,7 @@ struct ttl ttl_from_u32(uint32_t v);
 
 /* From the two disk bytes; count 0 or an unknown unit is none. */
 struct ttl ttl_from_bytes(const uint8_t b[2]);
+void ttl_to_bytes(struct ttl ttl, uint8_t out[2]);
 
 static inline bool ttl_is_none(struct ttl ttl)
 {
