@@ -1,0 +1,75 @@
+/* One data folder: its volumes, its writer thread with the append queue, its reader pool, its pacing, its space.
+ * Internal to the engine. */
+#ifndef DFS_VOLUME_DISK_LOCATION_H
+#define DFS_VOLUME_DISK_LOCATION_H
+
+#include <pthread.h>
+#include <stdatomic.h>
+#include <stdbool.h>
+#include <stdint.h>
+#include <sys/types.h>
+
+#include "net/work.h"
+#include "volume/epoch.h"
+#include "volume/volume.h"
+#include "volume/writeback.h"
+
+struct append_queue; /* volume_write.c */
+
+#define LOCATION_READERS 4
+#define LOCATION_SYNCERS 4
+
+struct disk_location {
+    struct store *store;
+    uint32_t index;
+    char dir[VOLUME_PATH_MAX];      /* as opened, absolute */
+    char dir_as_given[VOLUME_PATH_MAX];
+    char uuid[40];                  /* vol_dir.uuid */
+    int dir_fd;                     /* O_PATH; identity: device and inode at opening */
+    dev_t dev;
+    ino_t ino;
+    int lock_fd;                    /* one process per folder */
+    uint32_t max_volumes;           /* 0 until computed from free space */
+    bool max_volumes_auto;
+    atomic_uint volume_count;
+    atomic_bool low_space, offline;
+
+    struct work_pool *readers;      /* cold reads, staging files, gzip */
+    struct work_pool *syncers;      /* fdatasync of a batch's files side by side */
+    struct work_pool *maintenance;  /* vacuum, create, delete: one thread */
+    struct append_queue *appends;   /* the writer thread */
+    struct writeback *writeback;
+    pthread_t loader;
+    bool loader_started;
+    _Atomic uint64_t loaded, to_load;
+};
+
+/* ---- the writer (volume_write.c) ---- */
+/* A command for the writer thread, in order with the appends before it.  Embedded. */
+struct writer_cmd {
+    struct writer_cmd *next;
+    void (*run)(struct writer_cmd *cmd); /* writer thread; may free the struct */
+};
+int append_queue_new(struct disk_location *loc, struct append_queue **out); /* starts the writer thread */
+void append_queue_cmd(struct append_queue *q, struct writer_cmd *cmd);     /* any thread */
+/* Runs cmd->run on the writer thread and waits for it.  Not from a loop or the writer itself. */
+void append_queue_cmd_wait(struct append_queue *q, struct writer_cmd *cmd);
+/* Answers what is queued (as its mode says), then ends the thread.  The volumes stay open. */
+void append_queue_stop(struct append_queue *q);
+void append_queue_free(struct append_queue *q);
+
+/* ---- the folder (disk_location.c) ---- */
+/* Creates the folder if need be, locks it, reads or makes vol_dir.uuid, checks identity. */
+int disk_location_open(struct store *store, uint32_t index, const char *dir, uint32_t max_volumes,
+                       struct disk_location **out);
+/* Adds a VOLUME_LOADING volume to the store for each .dat found (and cleans what a crash left of vacuums: see vacuum.h). */
+int disk_location_list(struct disk_location *loc);
+int disk_location_load_start(struct disk_location *loc);
+/* Identity and free space; sets low_space / offline and the volumes' bits, with hysteresis.  Maintenance, every few seconds. */
+void disk_location_check(struct disk_location *loc);
+/* Slots left for new volumes; 0 when low or offline. */
+uint32_t disk_location_free_slots(struct disk_location *loc);
+void disk_location_stop(struct disk_location *loc);
+void disk_location_free(struct disk_location *loc);
+
+#endif

@@ -1,0 +1,103 @@
+/* Reading, writing and deleting one needle: what request handlers call.
+ *
+ * Nothing here blocks.  What needs the disk goes to the location's reader pool or writer thread, and `done` is posted to the
+ * request's loop.  The structs are embedded in the request's state and zeroed by the caller before use. */
+#ifndef DFS_VOLUME_NEEDLE_IO_H
+#define DFS_VOLUME_NEEDLE_IO_H
+
+#include <stdbool.h>
+#include <stdint.h>
+
+#include "needle/fid.h"
+#include "needle/needle.h"
+#include "net/http_server.h"
+#include "net/work.h"
+#include "volume/stage.h"
+#include "volume/store.h"
+
+/* Records up to this are read whole with one call and always verified. */
+#define NEEDLE_READ_SMALL_MAX (256u * 1024u)
+
+/* ---- read ---- */
+struct needle_read {
+    /* in */
+    struct store *store;
+    struct loop *loop;
+    struct fid fid;
+    bool meta_only;    /* HEAD: no body, CRC not checked */
+    bool read_deleted; /* serve a deleted needle until it is vacuumed */
+    bool skip_cookie;  /* caller is trusted (BatchDelete with skip_cookie_check, manifests) */
+    void (*done)(struct needle_read *r, int rc); /* loop thread; only after DFS_EAGAIN */
+
+    /* out, valid until needle_read_release(); small data of a synchronous read: until control returns to the loop */
+    uint8_t version;
+    struct needle needle;
+    uint32_t data_crc;  /* unmasked, for the ETag */
+    bool in_memory;
+    struct bytes data;  /* in_memory */
+
+    /* private */
+    struct volume *volume;
+    struct volume_gen *gen;
+    struct needle_value value;
+    struct work work;
+    void *buf;
+    size_t buf_bytes;
+    void *priv;
+    int rc;
+    uint8_t step;
+};
+/* 0: ready.  DFS_EAGAIN: done() will be called.  DFS_ENOVOLUME, DFS_ELOADING, DFS_ENOTFOUND (also deleted, expired), DFS_ECOOKIE,
+ * DFS_ECORRUPT, DFS_EIO. */
+int needle_read_start(struct needle_read *r);
+/* Not in memory: the next piece of the data at [off, off + want), at most 256 KB, as a file range for sendfile or as memory.
+ * DFS_EAGAIN: done() will be called, then ask again. */
+int needle_read_piece(struct needle_read *r, uint64_t off, uint64_t want, struct http_piece *out);
+/* In any state but between DFS_EAGAIN and done(). */
+void needle_read_release(struct needle_read *r);
+
+/* ---- write and delete ---- */
+enum durability { DURABILITY_NONE, DURABILITY_PACED, DURABILITY_GROUP };
+
+struct needle_write {
+    /* in; everything pointed to stays valid until done() */
+    struct store *store;
+    struct loop *loop;
+    struct fid fid;
+    bool is_delete;
+    struct needle meta;      /* flags, name, mime, pairs, ttl, last_modified_s; the rest is filled in */
+    struct stage *stage;     /* data, finished; NULL = empty or delete */
+    enum durability durability; /* raised to the store's own mode when lower */
+    uint64_t append_at_ns;   /* given by the first server; 0 = stamp here */
+    bool explicit_ts;        /* last_modified_s was asked for: counts as a change */
+    bool skip_cookie;        /* deletes only */
+    bool privileged;         /* replica write, undo */
+    void (*done)(struct needle_write *w, int rc); /* loop thread, exactly once, if needle_write_start() returned 0 */
+
+    /* out */
+    bool unchanged;          /* nothing was appended: the same is there already */
+    bool replaced;           /* another content of the key was there */
+    uint64_t stamped_ns;     /* append time in the record */
+    uint64_t last_ns;        /* newest append time of the volume */
+    uint32_t old_body_bytes; /* delete: Size of what was deleted */
+    uint32_t data_crc;       /* unmasked */
+
+    /* private */
+    struct loop_msg msg;
+    struct needle_write *next;
+    struct volume *volume;
+    struct needle_read old;  /* the record before, for cookie and "unchanged" */
+    struct needle_value old_value;
+    bool had_old;
+    uint64_t pos, record_bytes;
+    int rc;
+    uint8_t step;
+    void *priv;
+};
+/* Checks and queues.  0: done() will be called, never inside.  Negative: refused at once, done() will not be called:
+ * DFS_ENOVOLUME, DFS_ELOADING, DFS_EREADONLY, DFS_EFULL (over the volume's limit), DFS_ENOSPC, DFS_ETOOBIG.
+ * done() may bring: DFS_ECOOKIE, DFS_ENOTFOUND (delete of what is not there), DFS_ESTALE (given time not above the volume's
+ * last), DFS_EIO, DFS_ENOSPC, DFS_EREADONLY, DFS_EFULL. */
+int needle_write_start(struct needle_write *w);
+
+#endif

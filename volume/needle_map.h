@@ -1,0 +1,75 @@
+/* Needle key to (offset, size): one interface, two backends, one contract test.
+ *
+ * One writer at a time (the location's writer thread, or the loader before the map is published); any number of lock-free
+ * readers on all loops (memory backend) or readers that may block (leveldb backend: a cached read does not touch the disk, yet
+ * there is no promise; needle_map_may_block() tells, and then look-ups go to the reader pool).
+ *
+ * Deleted keys are remembered with the offset of what they deleted until the map is dropped, so that readDeleted and loading
+ * in log order work; they do not count as live. */
+#ifndef DFS_VOLUME_NEEDLE_MAP_H
+#define DFS_VOLUME_NEEDLE_MAP_H
+
+#include <stdbool.h>
+#include <stdint.h>
+
+#include "needle/idx.h"
+#include "volume/epoch.h"
+
+struct needle_map;
+
+enum needle_map_kind { NEEDLE_MAP_MEMORY, NEEDLE_MAP_LEVELDB };
+
+struct needle_value {
+    struct needle_offset offset; /* of the live record; of the deleted one when deleted */
+    uint32_t size;               /* body bytes of it */
+    bool deleted;
+};
+
+/* Numbers as /status shows them. */
+struct needle_map_stats {
+    uint64_t live_count, live_bytes;       /* bytes: sum of body sizes */
+    uint64_t deleted_count, deleted_bytes; /* overwrites and deletes, and what they freed */
+    uint64_t max_key;
+    uint64_t memory_bytes;
+};
+
+/* Memory backend.  expected = live needles to make room for (0 = none). */
+int needle_map_memory_new(struct epoch *epoch, unsigned offset_width, uint64_t expected, struct needle_map **out);
+
+/* leveldb backend in folder `path` (B.ldb); a cache of the .idx: any error in it means throw away and rebuild.
+ * checkpoint tells up to where it is complete (0, 0 when it is new or was not to be trusted and has been emptied). */
+struct needle_map_checkpoint {
+    uint64_t idx_rows;
+    uint64_t dat_bytes;
+    uint32_t generation; /* compaction revision */
+};
+int needle_map_leveldb_new(const char *path, unsigned offset_width, uint32_t cache_bytes,
+                           struct needle_map_checkpoint *checkpoint, struct needle_map **out);
+
+enum needle_map_kind needle_map_kind_of(const struct needle_map *m);
+bool needle_map_may_block(const struct needle_map *m);
+
+/* Reader.  0 and *out (deleted entries too), or DFS_ENOTFOUND; leveldb: DFS_EIO / DFS_ECORRUPT = rebuild needed. */
+int needle_map_get(struct needle_map *m, uint64_t key, struct needle_value *out);
+
+/* Writer.  *old (may be NULL) is what was there before, *had whether there was. */
+int needle_map_put(struct needle_map *m, uint64_t key, struct needle_offset offset, uint32_t size,
+                   struct needle_value *old, bool *had);
+/* Marks deleted, keeping offset and size of what was live.  DFS_ENOTFOUND when there is no live entry. */
+int needle_map_delete(struct needle_map *m, uint64_t key, struct needle_value *old);
+/* Batches for leveldb: everything between begin and commit goes into one WriteBatch with the checkpoint; no-ops for memory.
+ * Readers see entries at once or at commit.  A failed commit: the caller rebuilds. */
+void needle_map_begin(struct needle_map *m);
+int needle_map_commit(struct needle_map *m, const struct needle_map_checkpoint *checkpoint);
+
+/* Writer or stopped.  Every entry, deleted too when with_deleted; in no particular order for memory, by key for leveldb. */
+int needle_map_each(struct needle_map *m, bool with_deleted, int (*fn)(uint64_t key, const struct needle_value *v, void *arg),
+                    void *arg);
+
+/* Any thread, relaxed numbers. */
+void needle_map_stats(const struct needle_map *m, struct needle_map_stats *out);
+
+/* Clean close (leveldb: writes the clean-close mark).  Readers must be gone: retire through the epoch. */
+void needle_map_free(struct needle_map *m);
+
+#endif

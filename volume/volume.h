@@ -1,0 +1,180 @@
+/* One volume: a .dat of needle records, its .idx, and what is known of both.  Internal to the storage engine: servers use
+ * store.h and needle_io.h.
+ *
+ * THREADS
+ *   loader     one per disk location: opens, repairs, builds the needle map; owns the volume until volume_publish().
+ *   writer     one per disk location: the only one that appends, changes the map, or swaps the generation afterwards.
+ *   readers    any loop, and the location's reader pool: take the generation, look up inside it, read.
+ *   compactor  one maintenance thread per location: copies live needles; the swap itself runs on the writer.
+ *
+ * A generation (open .dat + needle map + revision) is immutable as a set and reference-counted; vacuum publishes a new one and
+ * the old one closes with its last reader.  volume->gen is read with an acquire load inside one loop step, or kept with
+ * volume_gen_ref().
+ *
+ * LOCK ORDER: store->lock > location->lock > volume->lock (names, counters for /status; never held over a file call by a loop).
+ *
+ * INVARIANTS
+ *   1. A record is published in the map only after its bytes are written and, in `group`, synced.
+ *   2. append_pos is a multiple of 8 and the end of the last good record; nothing beyond it is ever pointed at.
+ *   3. Rows in the .idx stand in the order of append.
+ *   4. Opening never shortens a file but for a torn tail proven by header or CRC, and cut bytes are kept aside.
+ */
+#ifndef DFS_VOLUME_VOLUME_H
+#define DFS_VOLUME_VOLUME_H
+
+#include <pthread.h>
+#include <stdatomic.h>
+#include <stdbool.h>
+#include <stdint.h>
+
+#include "needle/idx.h"
+#include "needle/superblock.h"
+#include "volume/disk.h"
+#include "volume/needle_map.h"
+#include "volume/writeback.h"
+
+struct disk_location;
+struct store;
+
+#define VOLUME_COLLECTION_MAX 200
+#define VOLUME_PATH_MAX 4096
+/* Verified-bytes bitmap: one bit for each of these. */
+#define VOLUME_VERIFY_BLOCK (256u * 1024u)
+/* Cut-away bytes kept for each volume. */
+#define VOLUME_CUT_KEEP_MAX (64u * 1024u * 1024u)
+
+/* Why a volume does not take writes; bits of volume->no_write. */
+enum volume_no_write {
+    VOLUME_LOADING = 1 << 0,      /* not opened yet: 503 */
+    VOLUME_SEALED = 1 << 1,       /* at its size limit */
+    VOLUME_MARKED = 1 << 2,       /* told so (persisted in .vif) */
+    VOLUME_DAMAGED = 1 << 3,      /* opening found what it must not repair: reads only */
+    VOLUME_FLUSH_FAILED = 1 << 4, /* a failed flush: the tail is not to be trusted */
+    VOLUME_DISK_LOW = 1 << 5,     /* location below its free-space mark */
+    VOLUME_OFFLINE = 1 << 6,      /* files or folder are gone */
+    VOLUME_BROKEN = 1 << 7,       /* could not be opened at all: 500 for every fid, files untouched */
+    VOLUME_CLOSING = 1 << 8,      /* server is stopping or the volume is being deleted */
+};
+
+struct volume_gen {
+    atomic_uint refs;
+    struct volume *volume;
+    int fd; /* .dat */
+    struct needle_map *map;
+    struct disk_residency *residency;
+    struct writeback_file wb; /* writer and flusher */
+    uint16_t revision;
+    uint8_t version;
+    /* Blocks that this process wrote or has verified; grown by the writer, read by all. */
+    _Atomic(uint64_t) *verified;
+    uint64_t verified_words;
+    _Atomic uint64_t end; /* published end of data, for bounds checks */
+};
+
+struct volume {
+    /* fixed after creation */
+    uint32_t id;
+    char collection[VOLUME_COLLECTION_MAX + 1];
+    struct disk_location *location;
+    struct store *store;
+    char base[VOLUME_PATH_MAX]; /* "<dir>/<collection>_<id>": add ".dat" and so on */
+
+    /* set by the loader before publication, then by the writer only */
+    struct superblock sb;
+    unsigned offset_width; /* 4 or 5 */
+    uint64_t size_limit_bytes;
+    uint64_t preallocated_bytes;
+
+    atomic_uint refs;
+    atomic_uint no_write; /* enum volume_no_write */
+    _Atomic(struct volume_gen *) gen; /* NULL while loading or broken */
+
+    /* writer only */
+    uint64_t append_pos;
+    uint64_t last_append_ns; /* strictly rising */
+    int idx_fd;
+    uint64_t idx_bytes;      /* written to the .idx */
+    bool idx_behind;         /* rows are missing in the file: written later */
+    struct idx_row *idx_pending; /* rows not in the file yet */
+    uint32_t idx_pending_count, idx_pending_cap;
+    struct vacuum *vacuum;   /* a run in progress, else NULL */
+
+    /* numbers for /status and heartbeats; written by the writer or loader, relaxed */
+    _Atomic uint64_t dat_bytes;       /* append_pos */
+    _Atomic uint64_t last_modified_s; /* newest write */
+    _Atomic uint64_t last_append_seen_ns;
+    _Atomic uint64_t corrupt_count;   /* records that failed verification since start */
+    _Atomic uint64_t expire_at_s;     /* ttl volumes: 0 = never */
+
+    pthread_mutex_t lock; /* reason */
+    char reason[256];     /* why it is damaged or broken, for /status and logs */
+};
+
+struct volume_info {
+    uint32_t id;
+    char collection[VOLUME_COLLECTION_MAX + 1];
+    uint64_t dat_bytes;
+    uint64_t file_count, delete_count, deleted_bytes, live_count, file_bytes;
+    uint64_t max_key;
+    uint8_t version;
+    struct replica_placement placement;
+    struct ttl ttl;
+    uint16_t compact_revision;
+    uint64_t last_modified_s;
+    uint64_t last_append_ns;
+    unsigned no_write;
+    uint64_t corrupt_count;
+    uint64_t memory_bytes;
+    uint64_t cut_bytes; /* kept aside */
+    uint32_t location_index;
+    char reason[256];
+};
+
+void volume_ref(struct volume *v);
+void volume_unref(struct volume *v); /* the last one frees; files are closed, never removed, by it */
+
+struct volume_gen *volume_gen_ref(struct volume *v); /* NULL when there is none; any thread */
+void volume_gen_unref(struct volume_gen *g);
+/* Within one step of a registered epoch thread, without a reference. */
+static inline struct volume_gen *volume_gen_peek(struct volume *v)
+{
+    return atomic_load_explicit(&v->gen, memory_order_acquire);
+}
+
+bool volume_gen_is_verified(const struct volume_gen *g, uint64_t pos, uint64_t n);
+void volume_gen_mark_verified(struct volume_gen *g, uint64_t pos, uint64_t n); /* whole blocks inside the range, atomically */
+
+static inline bool volume_writable(const struct volume *v)
+{
+    return atomic_load_explicit(&v->no_write, memory_order_relaxed) == 0;
+}
+void volume_set_no_write(struct volume *v, unsigned bits, const char *reason_fmt, ...) __attribute__((format(printf, 3, 4)));
+void volume_clear_no_write(struct volume *v, unsigned bits);
+
+/* Snapshot for status and heartbeats; any thread. */
+void volume_info_get(struct volume *v, struct volume_info *out);
+
+/* ---- volume_load.c: the loader ---- */
+/* A volume known by its file name, not opened.  Listed as loading. */
+int volume_new(struct disk_location *loc, uint32_t id, struct bytes collection, struct volume **out);
+/* Opens, repairs what may be repaired, builds the map, publishes the first generation.  On failure the volume is VOLUME_BROKEN
+ * with a reason, files untouched.  Loader thread. */
+int volume_load(struct volume *v);
+/* Creates the files of a new volume, preallocates, syncs files and folder, publishes.  May block. */
+int volume_create(struct volume *v, const struct superblock *sb, uint64_t preallocate_bytes);
+/* Clean close: index rows, sync, checkpoint, tail of zeros cut, preallocation beyond a sealed end given back.  Writer thread. */
+int volume_close(struct volume *v);
+/* Makes a generation of an open .dat and map. */
+int volume_gen_new(struct volume *v, int fd, struct needle_map *map, uint16_t revision, uint64_t end, struct volume_gen **out);
+/* Installs g (its reference is taken), retiring the old one.  Loader or writer thread. */
+void volume_publish(struct volume *v, struct volume_gen *g);
+
+/* ---- volume_index.c: .idx rows and checkpoints; writer thread ---- */
+/* Remembers a row to be written; volume_index_flush writes all rows of the batch in one call.  A failed write marks the volume
+ * index-behind and is tried again later: it never fails a request that is on disk. */
+int volume_index_add(struct volume *v, const struct idx_row *row);
+void volume_index_flush(struct volume *v);
+/* fsync of .idx, then a side file with its length and the .dat position covered: rows before it need no check when loading. */
+int volume_index_checkpoint(struct volume *v);
+
+#endif
