@@ -24,15 +24,19 @@ struct loop_msg {
     void (*run)(struct loop_msg *msg); /* on the loop's thread; may free the struct around it */
 };
 
-/* A timer: embedded, one shot, re-armed by its owner. */
+/* A timer: embedded, one shot, re-armed by its owner.  Zeroed memory is a timer that was never initialised: cancel, release
+ * and pending may be called on it. */
+#define LOOP_TIMER_EVENT_BYTES 128u
 struct loop_timer {
     struct loop *loop;
-    void *ev; /* struct event *, made on first use */
     void (*fn)(void *arg);
     void *arg;
+    bool armed;
+    _Alignas(16) char event[LOOP_TIMER_EVENT_BYTES]; /* libevent's struct event; kept out of this header */
 };
 
-/* name: at most 15 bytes, shown as the thread's name.  *out is the caller's until loop_free(). */
+/* name: at most 15 bytes, shown as the thread's name.  *out is the caller's until loop_free().  SIGPIPE is ignored by the
+ * whole process from the first loop on. */
 int loop_new(const char *name, struct loop **out);
 
 /* Stop and join first. */
@@ -51,6 +55,10 @@ void loop_stop(struct loop *loop);
 /* Any thread; never blocks. */
 void loop_post(struct loop *loop, struct loop_msg *msg);
 
+/* Run what sits in the mailbox, on the calling thread.  For owners that clean up: after the loop has ended, before what its
+ * messages point to is freed. */
+void loop_run_posted(struct loop *loop);
+
 /* The loop that the calling thread runs, or NULL. */
 struct loop *loop_current(void);
 bool loop_is_current(const struct loop *loop);
@@ -62,7 +70,7 @@ struct event_base *loop_base(struct loop *loop);
 int loop_index(const struct loop *loop);
 void loop_set_index(struct loop *loop, int index);
 
-/* Monotonic and wall time, read once per loop step: cheap.  Its own thread only. */
+/* Monotonic and wall time, read at most once per loop step: cheap.  Its own thread only. */
 uint64_t loop_now_ms(const struct loop *loop);
 uint64_t loop_wall_s(const struct loop *loop);
 
@@ -77,7 +85,7 @@ void loop_timer_init(struct loop_timer *t, struct loop *loop, void (*fn)(void *a
 /* (Re)arm; its own thread only.  0 ms = as soon as possible. */
 void loop_timer_set(struct loop_timer *t, uint64_t ms);
 void loop_timer_cancel(struct loop_timer *t);
-/* Cancels and gives its memory back. */
+/* Before the struct around it is freed. */
 void loop_timer_release(struct loop_timer *t);
 bool loop_timer_pending(const struct loop_timer *t);
 
