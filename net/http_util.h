@@ -8,8 +8,8 @@
 
 #include "needle/bytes.h"
 
-/* Decodes %XX into out (cap at least in.n); plus_is_space for form fields.  *n is the length.  DFS_EINVAL for a broken
- * escape or a decoded NUL. */
+/* Decodes %XX into out (cap at least in.n; may be in.p itself); plus_is_space for form fields.  *n is the length.  DFS_EINVAL for a broken
+ * escape or a NUL. */
 int http_percent_decode(struct bytes in, bool plus_is_space, char *out, size_t *n);
 
 /* Query or form parameters, decoded into one owned buffer.  At most HTTP_PARAMS_MAX; more is DFS_ETOOBIG. */
@@ -23,7 +23,7 @@ struct http_params {
     char *owned;
 };
 void http_params_init(struct http_params *p);
-/* Adds the fields of a query string or form body.  DFS_EINVAL (broken escape), DFS_ETOOBIG, DFS_ENOMEM. */
+/* Adds the fields of a query string or form body; earlier ones stay valid, nothing is added on failure.  DFS_EINVAL (broken escape), DFS_ETOOBIG, DFS_ENOMEM. */
 int http_params_parse(struct http_params *p, struct bytes text);
 /* First field of the name; p == NULL when absent. */
 struct bytes http_params_get(const struct http_params *p, const char *name);
@@ -33,10 +33,10 @@ bool http_params_bool(const struct http_params *p, const char *name, bool dflt);
 int http_params_u64(const struct http_params *p, const char *name, uint64_t dflt, uint64_t *out);
 void http_params_release(struct http_params *p);
 
-/* "Mon, 30 Nov 2026 20:01:02 GMT" */
+/* "Mon, 30 Nov 2026 20:01:02 GMT"; times beyond the year 9999 are written as its last second. */
 #define HTTP_DATE_BYTES 29
 void http_date_format(uint64_t unix_s, char out[HTTP_DATE_BYTES + 1]);
-/* The three date forms of HTTP; DFS_EINVAL. */
+/* The three date forms of HTTP, from 1970 on; DFS_EINVAL. */
 int http_date_parse(struct bytes text, uint64_t *unix_s);
 
 /* Media type by extension (with its dot, any case), from a table of our own; p == NULL when unknown. */
@@ -68,8 +68,14 @@ bool http_etag_listed(struct bytes value, struct bytes etag, bool weak_ok);
  * CR, LF or control bytes.  Returns bytes written (out cap >= 3 * name.n + 64). */
 size_t http_disposition_format(bool attachment, struct bytes name, char *out);
 
-/* Value of parameter `key` in "type; a=b; c=\"d\"" (quotes and backslash escapes undone into out, cap >= value.n + 1).
- * False when absent. */
+/* The file name of a Content-Disposition: filename*=charset'lang'... (UTF-8, ISO-8859-1) before filename=, of it only the
+ * last path element; p == NULL when none, empty, "." or "..".  Points into out (cap >= value.n + 1). */
+struct bytes http_disposition_name(struct bytes value, char *out);
+/* The last path element ('/' and '\\' both separate); p == NULL when that is empty, "." or "..". */
+struct bytes http_name_last(struct bytes name);
+
+/* Value of parameter `key` in "type; a=b; c=\"d\"" (quotes undone, and \" and \\ but no other backslash, into out, cap >=
+ * value.n + 1; closed by a NUL that *n does not count).  False when absent. */
 bool http_value_param(struct bytes value, const char *key, char *out, size_t *n);
 
 /* Letters, digits, '_', '-', '.', not "." or "..", at most 200 bytes; empty is fine (the default collection). */
