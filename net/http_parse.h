@@ -2,7 +2,7 @@
  *
  * The head parser works on a buffer that holds a whole head or not yet: it is called again with a longer view, never keeps
  * bytes of its own, and is linear overall.  Strict where leniency lets requests be smuggled: two lengths, a length beside
- * chunked, a space before a colon, a bare CR or NUL, an unknown transfer coding are errors.  Pure; any thread. */
+ * chunked, a space before a colon, a bare CR, LF or NUL, an unknown transfer coding are errors.  Pure; any thread. */
 #ifndef DFS_NET_HTTP_PARSE_H
 #define DFS_NET_HTTP_PARSE_H
 
@@ -29,7 +29,7 @@ struct http_head {
     enum http_method method;
     struct bytes method_text;
     struct bytes target; /* as sent */
-    struct bytes path;   /* raw, up to '?'; absolute-form and '*' reduced to a path ("*" stays "*") */
+    struct bytes path;   /* raw, up to '?', never empty; absolute-form is reduced to its path, "*" (OPTIONS only) stays */
     struct bytes query;  /* raw, behind '?', may be empty */
     /* response */
     int status;
@@ -50,12 +50,17 @@ struct http_head {
 
 /* Parses a request head at the front of `in`.
  * 0: *out is filled, views point into `in`.  DFS_ESHORT: the head is not complete; `*scanned` (0 at first) remembers how
- * far was looked, so that repeated calls stay linear.  Any other negative value: *status is what to answer (400, 414, 431,
- * 501 unknown transfer coding, 505), and the connection must be closed after it. */
+ * far was looked, so that repeated calls stay linear; *out is scratch then.  Any other negative value: *status is what to
+ * answer (400, 414, 431, 501 unknown transfer coding, 505), and the connection must be closed after it.  What can never
+ * become a request (a TLS hello, a line without a version) is refused before the empty line comes. */
 int http_parse_request(struct bytes in, size_t *scanned, struct http_head *out, int *status);
 
 /* The same for a response head.  DFS_EPROTO when it is none. */
 int http_parse_response(struct bytes in, size_t *scanned, struct http_head *out);
+
+/* Whether b may be a header's name (a token), and its value (no control bytes but tab). */
+bool http_is_token(struct bytes b);
+bool http_is_value(struct bytes b);
 
 /* First header of that name (any case), or BYTES_NONE with p == NULL. */
 struct bytes http_header_get(const struct http_head *h, const char *name);

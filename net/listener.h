@@ -17,7 +17,7 @@ struct listener_options {
     struct loop *accept_loop;
     struct loop *const *loops; /* where connections live; borrowed for the listener's life */
     uint32_t loop_count;
-    const char *host; /* numeric or a name; "" or "0.0.0.0" = every address */
+    const char *host; /* numeric or a name; NULL, "" or "0.0.0.0" = every IPv4 address; "::" = every address */
     uint16_t port;
     /* On the chosen loop.  fd is non-blocking, close-on-exec, TCP_NODELAY; taken. */
     void (*on_accept)(void *arg, struct loop *loop, int fd, const struct sockaddr_storage *peer);
@@ -28,8 +28,12 @@ struct listener_options {
  * DFS_EDENIED; DFS_EINVAL: host does not resolve.  Logs nothing: the caller names the option to blame. */
 int listener_new(const struct listener_options *opts, struct listener **out);
 
+/* The port listened on: the one given, or what the kernel chose for port 0.  0 once stopped. */
+uint16_t listener_port(const struct listener *l);
+
 /* Stop accepting (connections stay).  Accept loop's thread, or before it runs / after it ended. */
 void listener_stop(struct listener *l);
+/* Sockets on their way to a loop are still delivered; see loop_run_posted(). */
 void listener_free(struct listener *l);
 
 #endif
