@@ -37,6 +37,11 @@ struct disk_ops {
     int (*mkdir)(const char *path, mode_t mode);
     int (*rmdir)(const char *path);
     int (*mincore)(void *addr, size_t bytes, unsigned char *vec);
+    void *(*map)(int fd, off_t pos, size_t bytes); /* shared, read only, MAP_FAILED; for mincore alone */
+    int (*unmap)(void *addr, size_t bytes);
+    int (*flock)(int fd, int operation);
+    /* Names in a folder but "." and "..", each closed by a zero, in one malloc'd block of *bytes bytes. */
+    int (*list)(const char *folder, char **names, size_t *bytes);
 };
 
 /* Replace the table (tests; before any thread of the engine starts); NULL puts the system calls back.  The table must outlive
@@ -89,10 +94,14 @@ int disk_sync_folder(const char *path);
 int disk_replace_file(const char *path, const void *buf, size_t n);
 /* Reads a small file whole into malloc'd memory with a closing zero; DFS_ETOOBIG over `max`. */
 int disk_read_file(const char *path, size_t max, char **buf, size_t *n);
-/* Calls fn for every name in the folder but "." and ".."; its non-zero return ends the walk and is returned. */
+/* Creates the file if need be and locks it against other processes until *fd is closed; DFS_EBUSY when another holds it. */
+int disk_lock(const char *path, int *fd);
+/* Calls fn for every name in the folder but "." and "..", in alphabetical order; its non-zero return ends the walk and is
+ * returned.  The names are read before the first call: fn may create and remove files. */
 int disk_list(const char *folder, int (*fn)(const char *name, void *arg), void *arg);
 
-/* Pages of a file that are in memory, without touching them: a mapping that is never dereferenced. */
+/* Pages of a file that are in memory, without touching them: a mapping that is never dereferenced.  fd is borrowed until
+ * disk_residency_free(). */
 struct disk_residency;
 int disk_residency_new(int fd, struct disk_residency **out);
 /* Whether [pos, pos+n) is wholly in the page cache; false when it cannot be told.  Never waits for the device. */

@@ -26,31 +26,43 @@ struct writeback_options {
     bool drop_behind;       /* give pages back once clean */
 };
 
-/* One file that is written to; embedded in its owner (a volume generation).  Must be detached before the fd is closed. */
+/* One file that is written to; embedded in its owner (a volume generation), all of it private but on_error.  Must be detached
+ * before the fd is closed. */
 struct writeback_file {
     int fd;
-    uint64_t started_pos, waited_pos, written_pos; /* private */
+    /* Bytes before waited_pos are on the disk, before started_pos on their way, before written_pos in the page cache. */
+    uint64_t started_pos, waited_pos, written_pos;
+    uint64_t dirty_since_ns; /* of the oldest byte that is not on the disk */
     struct writeback *wb;
-    struct writeback_file *next;
-    bool queued;
-    /* On the flusher thread, once, when a flush of this file failed. */
+    struct writeback_file *next, *prev;
+    uint64_t pass;  /* of the flusher, so that each pass looks at it once */
+    bool busy;      /* the flusher uses fd, without the lock */
+    bool failed;
+    /* On the flusher thread, once, when a flush of this file failed.  May be NULL.  Must not detach. */
     void (*on_error)(struct writeback_file *f, int rc);
 };
 
 int writeback_new(const struct writeback_options *o, struct writeback **out);
+/* Every file detached, no waiter left. */
 void writeback_free(struct writeback *wb);
 
+/* pos: where the next byte is written; all before it counts as clean.  Set f->on_error first. */
 void writeback_attach(struct writeback *wb, struct writeback_file *f, int fd, uint64_t pos);
-/* Waits until the flusher has let go of it.  Not on a loop thread. */
+/* Waits until the flusher has let go of it.  What is still dirty is dirty no more for us: sync first where that matters.  Not on
+ * a loop thread. */
 void writeback_detach(struct writeback_file *f);
 
-/* The writer wrote up to pos.  Writer thread. */
+/* The writer wrote up to pos; a pos below the last one means that the file was cut.  Writer thread. */
 void writeback_wrote(struct writeback_file *f, uint64_t pos);
 /* All bytes of f up to pos are on the disk (the writer did its own fdatasync). */
 void writeback_synced(struct writeback_file *f, uint64_t pos);
 
-/* Admission of n body bytes.  True: go on (counted until written or writeback_forget()).  False: w is queued; run is posted to
- * its loop when admitted.  Loop threads. */
+/* Admission of n body bytes.  True: go on; the bytes count against the window until writeback_return().  False: w is queued, and
+ * w->msg.run is posted to w->loop when they are admitted.  w->loop, w->privileged and w->msg.run are the caller's; n > 0.
+ *
+ * First come, first served.  Privileged and other bytes wait in two queues that take turns by bytes, and neither kind may hold
+ * more than three quarters of the window, so neither can starve the other.  Ask in pieces: more than a quarter of the window at
+ * once is admitted only when its kind holds nothing and little is dirty.  Loop threads. */
 struct writeback_waiter {
     struct loop_msg msg;
     struct loop *loop;
@@ -59,8 +71,12 @@ struct writeback_waiter {
     bool queued, posted, privileged;
 };
 bool writeback_admit(struct writeback *wb, struct writeback_waiter *w, uint64_t n);
-/* Admitted bytes that will not be written after all; also takes back a waiting w (w may be NULL). */
-void writeback_forget(struct writeback *wb, struct writeback_waiter *w, uint64_t n);
+/* Takes back a w that waits: true, and run will not be called.  False: it was admitted before (or never asked): if it is posted
+ * still, run comes and has to return the bytes, so w must live until then.  The loop that asked. */
+bool writeback_cancel(struct writeback *wb, struct writeback_waiter *w);
+/* n admitted bytes are held no longer: they were reported by writeback_wrote(), or will never be written.  Each admitted byte is
+ * returned exactly once.  Any thread. */
+void writeback_return(struct writeback *wb, uint64_t n, bool privileged);
 
 struct writeback_stats {
     uint64_t dirty_bytes, window_bytes, admitted_bytes;
