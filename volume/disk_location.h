@@ -10,11 +10,10 @@
 #include <sys/types.h>
 
 #include "net/work.h"
+#include "volume/append_queue.h"
 #include "volume/epoch.h"
 #include "volume/volume.h"
 #include "volume/writeback.h"
-
-struct append_queue; /* volume_write.c */
 
 #define LOCATION_READERS 4
 #define LOCATION_SYNCERS 4
@@ -43,20 +42,6 @@ struct disk_location {
     bool loader_started;
     _Atomic uint64_t loaded, to_load;
 };
-
-/* ---- the writer (volume_write.c) ---- */
-/* A command for the writer thread, in order with the appends before it.  Embedded. */
-struct writer_cmd {
-    struct writer_cmd *next;
-    void (*run)(struct writer_cmd *cmd); /* writer thread; may free the struct */
-};
-int append_queue_new(struct disk_location *loc, struct append_queue **out); /* starts the writer thread */
-void append_queue_cmd(struct append_queue *q, struct writer_cmd *cmd);     /* any thread */
-/* Runs cmd->run on the writer thread and waits for it.  Not from a loop or the writer itself. */
-void append_queue_cmd_wait(struct append_queue *q, struct writer_cmd *cmd);
-/* Answers what is queued (as its mode says), then ends the thread.  The volumes stay open. */
-void append_queue_stop(struct append_queue *q);
-void append_queue_free(struct append_queue *q);
 
 /* ---- the folder (disk_location.c) ---- */
 /* Creates the folder if need be, locks it, reads or makes vol_dir.uuid, checks identity. */

@@ -29,6 +29,7 @@
 
 #include "needle/idx.h"
 #include "needle/superblock.h"
+#include "volume/append_queue.h"
 #include "volume/disk.h"
 #include "volume/needle_map.h"
 #include "volume/writeback.h"
@@ -98,6 +99,7 @@ struct volume {
     struct idx_row *idx_pending; /* rows not in the file yet */
     uint32_t idx_pending_count, idx_pending_cap;
     struct vacuum *vacuum;   /* a run in progress, else NULL */
+    struct volume_appends appends;
 
     /* numbers for /status and heartbeats; written by the writer or loader, relaxed */
     _Atomic uint64_t dat_bytes;       /* append_pos */
