@@ -100,6 +100,11 @@ int disk_lock(const char *path, int *fd);
  * returned.  The names are read before the first call: fn may create and remove files. */
 int disk_list(const char *folder, int (*fn)(const char *name, void *arg), void *arg);
 
+/* A mapping for mincore alone; NULL when it cannot be had. */
+void *disk_map(int fd, uint64_t pos, size_t n);
+void disk_unmap(void *p, size_t n);
+int disk_mincore(void *p, size_t n, unsigned char *vec);
+
 /* Pages of a file that are in memory, without touching them: a mapping that is never dereferenced.  fd is borrowed until
  * disk_residency_free(). */
 struct disk_residency;
