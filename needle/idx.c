@@ -2,7 +2,6 @@
 #include "needle/idx.h"
 
 #include "needle/check.h"
-#include "needle/needle.h"
 
 size_t idx_row_bytes(unsigned offset_width)
 {
@@ -30,6 +29,13 @@ size_t idx_row_encode(unsigned offset_width, const struct idx_row *row, uint8_t 
     return idx_row_bytes(offset_width);
 }
 
+bool idx_row_agrees(const struct idx_row *row, const struct needle_header *header)
+{
+    if (row->key != header->key)
+        return false;
+    return row->size == header->size || (idx_row_deletes(row) && header->size == 0);
+}
+
 void idx_row_decode(unsigned offset_width, const uint8_t *in, struct idx_row *out)
 {
     CHECK(offset_width == 4 || offset_width == 5);
@@ -41,13 +47,20 @@ void idx_row_decode(unsigned offset_width, const uint8_t *in, struct idx_row *ou
 /* ---- which width? ---- */
 
 /* How an index reads at one width.  "Linked" is what chance does not produce: the record of a row ends exactly where that
- * of the next row starts, or at the end of the .dat. */
+ * of another row starts, or at the end of the .dat. */
 struct width_fit {
     uint64_t rows;
-    uint64_t bad;    /* rows that cannot point into this .dat */
+    uint64_t bad; /* rows that cannot point into this .dat */
     uint64_t linked;
-    bool whole;      /* no piece of a row is left over */
+    bool whole; /* no piece of a row is left over */
 };
+
+/* Up to so many rows links are looked for in any order, as an index sorted by key needs it; beyond, only to the next row. */
+#define LINK_ROWS_MAX 64u
+
+/* From so many rows on, no row pointing nowhere is proof by itself: at the wrong width each row starts one byte further off,
+ * so that some row's offset and size are other fields altogether. */
+#define PROOF_ROWS_MIN 17u
 
 /* End of the record that a row points at; false when there cannot be one. */
 static bool row_end(uint8_t version, const struct idx_row *row, uint64_t dat_bytes, uint64_t *end)
@@ -60,40 +73,55 @@ static bool row_end(uint8_t version, const struct idx_row *row, uint64_t dat_byt
     return from >= SUPERBLOCK_BYTES && *end <= dat_bytes;
 }
 
+static void row_at(unsigned width, struct bytes idx, uint64_t i, struct idx_row *row)
+{
+    idx_row_decode(width, (const uint8_t *)idx.p + i * idx_row_bytes(width), row);
+}
+
+/* Whether a record other than that of row `self` starts at `end`. */
+static bool starts_at(unsigned width, struct bytes idx, uint64_t rows, uint64_t self, uint64_t end)
+{
+    uint64_t first = rows <= LINK_ROWS_MAX ? 0 : self + 1;
+    uint64_t last = rows <= LINK_ROWS_MAX || self + 2 > rows ? rows : self + 2;
+
+    for (uint64_t i = first; i < last; i++) {
+        struct idx_row row;
+        row_at(width, idx, i, &row);
+        if (i != self && needle_offset_bytes(row.offset) == end)
+            return true;
+    }
+    return false;
+}
+
 static struct width_fit fit_of(unsigned width, struct bytes idx, uint8_t version, uint64_t dat_bytes)
 {
     size_t step = idx_row_bytes(width);
     struct width_fit fit = {.rows = idx.n / step, .whole = idx.n % step == 0};
-    uint64_t expected = 0; /* end of the row before, 0 = none */
 
     for (uint64_t i = 0; i < fit.rows; i++) {
         struct idx_row row;
         uint64_t end;
 
-        idx_row_decode(width, (const uint8_t *)idx.p + i * step, &row);
+        row_at(width, idx, i, &row);
         if (row.offset.units8 == 0 && row.size == IDX_SIZE_TOMBSTONE)
             continue; /* says nothing about the .dat */
-        if (expected != 0 && needle_offset_bytes(row.offset) == expected)
-            fit.linked++;
         if (!row_end(version, &row, dat_bytes, &end)) {
             fit.bad++;
-            expected = 0;
             continue;
         }
-        expected = end;
-        if (end == dat_bytes)
+        /* A lone row of size 0 at the end is no proof: the high bytes of a small size read as 0 too. */
+        if (end == dat_bytes ? fit.rows > 1 || row.size != 0 : starts_at(width, idx, fit.rows, i, end))
             fit.linked++;
     }
     return fit;
 }
 
-/* A reading that the facts allow: at most one row in eight points nowhere (torn tail, stale rows), one at least does, and
- * when something does not fit there must be links to outweigh it. */
+/* A reading that the facts allow.  A few rows may point nowhere (torn tail, stale rows), when links outweigh them. */
 static bool possible(const struct width_fit *fit)
 {
-    if (fit->rows == 0 || fit->bad == fit->rows || fit->bad > fit->rows / 8 + 1)
-        return false;
-    return (fit->whole && fit->bad == 0) || fit->linked * 2 >= fit->rows;
+    if (fit->whole && fit->bad == 0 && fit->rows > 0)
+        return fit->linked > 0 || fit->rows >= PROOF_ROWS_MIN;
+    return fit->bad <= fit->rows / 8 + 1 && fit->linked >= 2 && fit->linked * 2 >= fit->rows;
 }
 
 /* Whether `a` is so much the better reading that `b` may be ruled out. */

@@ -10,6 +10,7 @@
 #include <stdint.h>
 
 #include "needle/bytes.h"
+#include "needle/needle.h"
 
 #define IDX_ROW_BYTES_4 16u
 #define IDX_ROW_BYTES_5 17u
@@ -51,8 +52,14 @@ static inline bool idx_row_deletes(const struct idx_row *row)
     return row->offset.units8 == 0 || (int32_t)row->size < 0;
 }
 
+/* Whether a record with that header is what the row points at: the same key, and the same size or a tombstone's. */
+bool idx_row_agrees(const struct idx_row *row, const struct needle_header *header);
+
 /* Which width the bytes of an index fit: by length, then by how well the rows tile a .dat of dat_bytes (offsets inside,
- * sizes plausible).  Returns 4, 5, or 0 when it cannot be told. */
+ * sizes plausible, records that meet).  Returns 4, 5, or 0 when it cannot be told; a torn or key-sorted index of a few rows
+ * may be such a case.  Looks at every row.
+ * The .dat has the last word: before trusting a guess, or when there is none, compare a record's header by
+ * idx_row_agrees(). */
 unsigned idx_guess_width(struct bytes idx, uint8_t version, uint64_t dat_bytes);
 
 #endif

@@ -11,6 +11,7 @@
 #define LAST_MODIFIED_BYTES 5u
 #define TTL_BYTES 2u
 #define MINUTE_S 60u
+#define UTF8_CONTINUATIONS_MAX 3u
 
 /* In front of the padding and outside the body. */
 static uint32_t frame_bytes(uint8_t version)
@@ -54,16 +55,21 @@ uint64_t needle_trail_offset(uint8_t version, uint32_t body_bytes, uint32_t data
     return body_bytes == 0 ? NEEDLE_HEADER_BYTES : (uint64_t)needle_data_offset(version) + data_bytes;
 }
 
+static bool utf8_continues(char c)
+{
+    return ((uint8_t)c & 0xc0) == 0x80;
+}
+
 struct bytes needle_text_fit(struct bytes text, size_t max_bytes)
 {
     size_t n = max_bytes;
 
     if (text.n <= max_bytes)
         return text;
-    /* text.p[n] would be the first byte left out: when it continues a character, the whole character goes. */
-    while (n > 0 && n + 4 > max_bytes && ((uint8_t)text.p[n] & 0xc0) == 0x80)
+    /* text.p[n] is the first byte left out: when it continues a character, the whole character goes. */
+    while (n > 0 && max_bytes - n < UTF8_CONTINUATIONS_MAX && utf8_continues(text.p[n]))
         n--;
-    if (((uint8_t)text.p[n] & 0xc0) == 0x80)
+    if (n < max_bytes && ((uint8_t)text.p[n] & 0xc0) != 0xc0)
         n = max_bytes; /* not UTF-8: any place is as good */
     return bytes_of(text.p, n);
 }
