@@ -28,8 +28,23 @@ LIBOBJ := $(filter-out $(B)/conf/dfs.o,$(OBJ))
 
 UNIT_SRC := $(wildcard tests/unit/*/test_*.c)
 UNIT_BIN := $(UNIT_SRC:%.c=$(B)/%)
+FAULT_SRC := $(wildcard tests/fault/test_*.c)
+FAULT_BIN := $(FAULT_SRC:%.c=$(B)/%)
+FUZZ_SRC := $(wildcard tests/fuzz/fuzz_*.c)
+FUZZ_BIN := $(FUZZ_SRC:%.c=$(B)/%)
 SUPPORT_SRC := $(wildcard tests/support/*.c)
 SUPPORT_OBJ := $(SUPPORT_SRC:%.c=$(B)/%.o)
+TEST_BIN := $(UNIT_BIN) $(FAULT_BIN) $(FUZZ_BIN)
+
+ASAN_FLAGS := -fsanitize=address,undefined -fno-sanitize-recover=undefined -fno-omit-frame-pointer -DDFS_DEBUG
+TSAN_FLAGS := -fsanitize=thread -DDFS_DEBUG
+VARIANT_MAKE = $(MAKE) --no-print-directory OPT="-O1 -g" HARDEN=-fPIE DEVELOPER=$(DEVELOPER)
+
+# What a bare Debian 12 needs: libraries first, then what only the tests use.
+DEPS_BUILD := gcc make pkg-config libevent-dev libleveldb-dev libsodium-dev libinih-dev libnghttp2-dev libprotobuf-c-dev \
+	protobuf-c-compiler libisal-dev libjansson-dev zlib1g-dev
+DEPS_TEST := libcmocka-dev clang libclang-rt-14-dev python3 python3-venv curl strace mandoc binutils xz-utils
+SUDO := $(if $(filter 0,$(shell id -u)),,sudo)
 
 all: dfs ## build the program; it is left at ./dfs
 
@@ -50,7 +65,7 @@ $(B)/%.o: %.c
 	$(Q)$(CC) $(CFLAGS_ALL) -c -o $@ $<
 
 # Everything may include the generated message headers, so they come first.
-$(SRC:%.c=$(B)/%.o) $(SUPPORT_OBJ) $(UNIT_BIN): | $(PBC)
+$(SRC:%.c=$(B)/%.o) $(SUPPORT_OBJ) $(TEST_BIN): | $(PBC)
 
 $(B)/gen/%.pb-c.c: %.proto
 	@echo "  PROTO $<"
@@ -67,10 +82,84 @@ $(B)/gen/%.o: $(B)/gen/%.c
 	@echo "  CC    $<"
 	$(Q)$(CC) -std=gnu11 -I$(B)/gen $(OPT) -fPIE $(SAN) $(PKG_CFLAGS) -c -o $@ $<
 
-$(B)/tests/unit/%: tests/unit/%.c $(LIBDFS) $(SUPPORT_OBJ)
+$(UNIT_BIN) $(FAULT_BIN): $(B)/tests/%: tests/%.c $(LIBDFS) $(SUPPORT_OBJ)
 	@echo "  TEST  $<"
 	$(Q)mkdir -p $(@D)
 	$(Q)$(CC) $(CFLAGS_ALL) $(LDFLAGS_ALL) -o $@ $< $(SUPPORT_OBJ) $(LIBDFS) -lcmocka $(LIBS)
+
+$(FUZZ_BIN): $(B)/tests/%: tests/%.c tests/fuzz/standalone_main.c $(LIBDFS)
+	@echo "  FUZZ  $<"
+	$(Q)mkdir -p $(@D)
+	$(Q)$(CC) $(CFLAGS_ALL) $(LDFLAGS_ALL) -o $@ $< tests/fuzz/standalone_main.c $(LIBDFS) $(LIBS)
+
+tests-build: $(TEST_BIN) $(B)/dfs
+
+deps: ## install what building and testing needs (Debian 12; root or sudo)
+	@missing=""; for p in $(DEPS_BUILD) $(DEPS_TEST); do \
+		dpkg-query -W -f='$${Status}' $$p 2>/dev/null | grep -q 'ok installed' || missing="$$missing $$p"; done; \
+	command -v node >/dev/null && command -v npm >/dev/null || missing="$$missing nodejs npm"; \
+	if [ -n "$$missing" ]; then echo "installing:$$missing"; \
+		$(SUDO) apt-get update -qq && \
+		DEBIAN_FRONTEND=noninteractive $(SUDO) apt-get install -y -qq --no-install-recommends $$missing >/dev/null; fi
+
+demo: deps ## a store on this machine, a file put and fetched, the benchmark
+	@$(MAKE) --no-print-directory dfs
+	@python3 tests/demo.py ./dfs
+
+unit: $(UNIT_BIN) ## the unit tests, in seconds
+	@python3 tests/run.py --build $(B) --only unit/
+
+test: deps ## the whole suite; ends with `N passed, N failed, N skipped`
+	@$(MAKE) --no-print-directory test-here DEVELOPER=1
+
+test-here:
+	@$(MAKE) --no-print-directory tests-build dfs
+	@$(VARIANT_MAKE) B=build/asan SAN="$(ASAN_FLAGS)" tests-build
+	@$(VARIANT_MAKE) B=build/tsan SAN="$(TSAN_FLAGS)" tests-build
+	@$(MAKE) --no-print-directory clang-check
+	@python3 tests/run.py --build $(B) --asan build/asan --tsan build/tsan
+
+clang-check: ## compile everything with clang, warnings as errors
+	@$(MAKE) --no-print-directory CC=clang B=build/clang OPT=-O0 HARDEN=-fPIE DEVELOPER=1 build/clang/libdfs.a
+
+asan: ## unit, fuzz and integration tests under AddressSanitizer and UBSan
+	@$(VARIANT_MAKE) B=build/asan SAN="$(ASAN_FLAGS)" tests-build
+	@python3 tests/run.py --build build/asan --asan build/asan --only asan/
+
+tsan: ## the same under ThreadSanitizer
+	@$(VARIANT_MAKE) B=build/tsan SAN="$(TSAN_FLAGS)" tests-build
+	@python3 tests/run.py --build build/tsan --tsan build/tsan --only tsan/
+
+FUZZ_SECONDS ?= 60
+fuzz: ## libFuzzer on each target for FUZZ_SECONDS
+	@for t in $(FUZZ_SRC:tests/fuzz/fuzz_%.c=%); do echo "  $$t"; \
+		$(MAKE) --no-print-directory CC=clang B=build/fuzz OPT="-O1 -g" HARDEN=-fPIE \
+			SAN="-fsanitize=fuzzer-no-link,address,undefined" build/fuzz/libdfs.a && \
+		clang -std=gnu11 -D_GNU_SOURCE -I. -Ibuild/fuzz/gen $(PKG_CFLAGS) -O1 -g -fsanitize=fuzzer,address,undefined \
+			-o build/fuzz/fuzz_$$t tests/fuzz/fuzz_$$t.c build/fuzz/libdfs.a $(LIBS) && \
+		mkdir -p build/fuzz/corpus/$$t && \
+		build/fuzz/fuzz_$$t -max_total_time=$(FUZZ_SECONDS) -print_final_stats=1 build/fuzz/corpus/$$t \
+			tests/fuzz/corpus/$$t || exit 1; done
+
+lint: $(B)/dfs ## include direction, headers alone, seams, options = man pages = -h
+	@python3 tests/lint/lint.py --build $(B)
+
+format: ## clang-format on every C file
+	clang-format -i $(SRC) $(wildcard */*.h tests/*/*.[ch] tests/unit/*/*.c)
+
+install: dfs ## into $(DESTDIR)$(prefix)
+	install -D -m 0755 dfs $(DESTDIR)$(prefix)/bin/dfs
+	for p in conf/dfs.1 bench/dfs-benchmark.1; do install -D -m 0644 $$p $(DESTDIR)$(prefix)/share/man/man1/$${p##*/}; done
+	for p in needle/dfs-format.5 conf/dfs.ini.5; do install -D -m 0644 $$p $(DESTDIR)$(prefix)/share/man/man5/$${p##*/}; done
+	for p in master/dfs-master.8 volume/dfs-volume.8; do install -D -m 0644 $$p $(DESTDIR)$(prefix)/share/man/man8/$${p##*/}; done
+	install -D -m 0644 conf/dfs.ini $(DESTDIR)$(prefix)/share/doc/dfs/dfs.ini
+	install -D -m 0644 conf/dfs-server.service $(DESTDIR)$(prefix)/share/doc/dfs/dfs-server.service
+
+uninstall: ## take out what install put there
+	rm -f $(DESTDIR)$(prefix)/bin/dfs $(addprefix $(DESTDIR)$(prefix)/share/man/man1/,dfs.1 dfs-benchmark.1) \
+		$(addprefix $(DESTDIR)$(prefix)/share/man/man5/,dfs-format.5 dfs.ini.5) \
+		$(addprefix $(DESTDIR)$(prefix)/share/man/man8/,dfs-master.8 dfs-volume.8)
+	rm -rf $(DESTDIR)$(prefix)/share/doc/dfs
 
 clean: ## remove everything that was built
 	rm -rf build dfs
@@ -78,6 +167,6 @@ clean: ## remove everything that was built
 help: ## this list
 	@awk -F':.*## ' '/^[a-z][a-z-]*:.*## /{printf "  %-12s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
 
-.PHONY: all clean help
+.PHONY: all tests-build deps demo unit test test-here clang-check asan tsan fuzz lint format install uninstall clean help
 .DELETE_ON_ERROR:
 -include $(OBJ:.o=.d) $(SUPPORT_OBJ:.o=.d)

@@ -1,0 +1,16 @@
+/* `dfs help`, `-h`, the options' part of the man pages, and the annotated dfs.ini: all printed from the option table. */
+#ifndef DFS_CONF_HELP_H
+#define DFS_CONF_HELP_H
+
+#include <stdio.h>
+
+#include "conf/option.h"
+
+void help_overview(FILE *out);
+void help_command(FILE *out, enum command_id cmd);
+/* mdoc(7) list of a command's options. */
+void help_man(FILE *out, enum command_id cmd);
+/* Every key of dfs.ini with its default, commented out. */
+void help_ini(FILE *out);
+
+#endif

@@ -1,0 +1,99 @@
+/* Options, each known once: command-line flag, dfs.ini key, type, unit, default, range and help text all come from one table
+ * row, and so do `-h`, the man pages' lists and the annotated dfs.ini.
+ *
+ * Names.  An option of a daemon is `-x` in `dfs volume` and `-volume.x` in `dfs server`; shared ones have no prefix.  In
+ * `dfs server` an unprefixed name is taken when only one daemon has it.  `-x v`, `-x=v`, `--x=v`; a boolean is `-x` or
+ * `-x=false`.  The last of a repeated option wins.  Precedence: command line, -options file, dfs.ini, environment, default.
+ *
+ * Main thread, before anything else starts.  Strings live until config_release(). */
+#ifndef DFS_CONF_OPTION_H
+#define DFS_CONF_OPTION_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <stdio.h>
+
+enum option_type {
+    OPTION_BOOL,   /* bool */
+    OPTION_U16,    /* uint16_t */
+    OPTION_U32,    /* uint32_t */
+    OPTION_U64,    /* uint64_t, scaled */
+    OPTION_DOUBLE, /* double */
+    OPTION_DURATION, /* uint32_t milliseconds; written "500ms", "60s", "5m", "1h", or a bare number of seconds */
+    OPTION_TEXT,   /* const char * */
+    OPTION_CHOICE, /* int: index into the choices */
+    OPTION_IGNORED, /* accepted with one line: dfs does not need it */
+    OPTION_REFUSED, /* exit 2 with the help text as the reason */
+};
+
+/* Who has the option.  A row may name several commands that share it. */
+enum option_scope {
+    IN_MASTER = 1 << 0,
+    IN_VOLUME = 1 << 1,
+    IN_SERVER = 1 << 2, /* only for rows that `dfs server` alone has */
+    IN_BENCHMARK = 1 << 3,
+    IN_UPLOAD = 1 << 4,
+    IN_DOWNLOAD = 1 << 5,
+    IN_DELETE = 1 << 6,
+    SHARED = 1 << 7, /* with IN_MASTER and/or IN_VOLUME: no prefix in `dfs server` */
+};
+#define IN_DAEMONS (IN_MASTER | IN_VOLUME | SHARED)
+#define IN_TOOLS (IN_UPLOAD | IN_DOWNLOAD | IN_DELETE)
+
+struct option {
+    const char *name;
+    const char *aliases; /* comma list or NULL; each also with the daemon's prefix in `dfs server` */
+    unsigned scope;      /* enum option_scope */
+    enum option_type type;
+    size_t offset;       /* in struct config */
+    uint64_t scale;      /* OPTION_U64: value = number * scale; 0 = 1 */
+    double min, max;     /* of the number as written; both 0 = any */
+    const char *choices; /* OPTION_CHOICE: "a|b|c" */
+    const char *dflt;    /* as text; NULL = "" */
+    const char *unit;    /* "MB", "s", "host:port"; NULL */
+    const char *help;    /* one sentence, no full stop */
+    /* A check beyond type and range: NULL or a reason (static text) why the value is refused. */
+    const char *(*check)(const char *value);
+};
+
+extern const struct option option_table[];
+extern const size_t option_count;
+
+enum command_id { CMD_SERVER, CMD_MASTER, CMD_VOLUME, CMD_BENCHMARK, CMD_UPLOAD, CMD_DOWNLOAD, CMD_DELETE, CMD_COUNT };
+
+struct command {
+    const char *name;
+    unsigned scopes;    /* rows it takes */
+    const char *args;   /* what follows the options, for usage; NULL = none */
+    const char *summary;
+    const char *example;
+};
+extern const struct command command_table[CMD_COUNT];
+
+struct config;
+
+/* Sets every default.  config is zeroed by the caller. */
+int option_defaults(struct config *c);
+
+/* Parses argv[0..argc) (what follows the command's name).  *rest is the index of the first word that is no option; a command
+ * without `args` refuses such words.  Reads -options and -conf files in their order of precedence.
+ * 0; 1 = help was asked for (print it, exit 0); -1 = one line was printed to standard error: exit 2. */
+int option_parse(struct config *c, enum command_id cmd, int argc, char **argv, int *rest);
+
+/* One `name=value` from a file: the same rules as on the command line.  where is "file:line" for the message. */
+int option_set(struct config *c, enum command_id cmd, const char *name, const char *value, const char *where);
+
+/* The same for a section of dfs.ini: the name is looked up as `section` spells it, checked, and set only when `cmd` has it. */
+int option_set_in_section(struct config *c, enum command_id cmd, enum command_id section, const char *name, const char *value,
+                          const char *where);
+
+/* The option's name as this command spells it ("volume.port" in server). */
+void option_spelling(const struct option *o, enum command_id cmd, char *out, size_t cap);
+
+bool option_applies(const struct option *o, enum command_id cmd);
+
+/* Type as help shows it: "int", "text", "a|b|c", "". */
+void option_type_text(const struct option *o, char *out, size_t cap);
+
+#endif

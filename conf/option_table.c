@@ -1,0 +1,292 @@
+/* The one table of options, and the table of commands. */
+#include <stddef.h>
+
+#include "conf/config.h"
+#include "conf/option.h"
+#include "needle/check.h"
+#include "net/http_util.h"
+
+#define COMMON(field) offsetof(struct config, common.field)
+#define MASTER(field) offsetof(struct config, master.field)
+#define VOLUME(field) offsetof(struct config, volume.field)
+#define BENCH(field) offsetof(struct config, bench.field)
+#define TOOL(field) offsetof(struct config, tool.field)
+
+#define MB (1ull << 20)
+
+static const char *check_replication(const char *value)
+{
+    struct replica_placement rp;
+
+    return replica_placement_parse(bytes_str(value), &rp) == 0 ? NULL : "is no replica placement such as 000, 001 or 110";
+}
+
+static const char *check_ttl(const char *value)
+{
+    struct ttl ttl;
+
+    return ttl_parse(bytes_str(value), &ttl) == 0 ? NULL : "is no time to live such as 5m, 3h, 2d, 4w, 6M or 1y";
+}
+
+static const char *check_collection(const char *value)
+{
+    return name_is_safe(bytes_str(value)) ? NULL : "is no name of letters, digits, '_', '-' and '.'";
+}
+
+static const char *check_no_dir_idx(const char *value)
+{
+    return value[0] == '\0' ? NULL : "is not supported: an index lies beside its data";
+}
+
+const struct option option_table[] = {
+    /* where and who */
+    {"dir", NULL, SHARED | IN_VOLUME, OPTION_TEXT, COMMON(dir), 0, 0, 0, NULL, "./data", "folder[,folder]",
+     "data folders, made when missing", NULL},
+    {"ip", NULL, IN_DAEMONS, OPTION_TEXT, COMMON(ip), 0, 0, 0, NULL, "127.0.0.1", "address",
+     "the address that others are told to reach this node at", NULL},
+    {"ip.bind", NULL, IN_DAEMONS, OPTION_TEXT, COMMON(ip_bind), 0, 0, 0, NULL, "", "address",
+     "the address to listen on; empty: that of -ip", NULL},
+    {"dataCenter", NULL, SHARED | IN_VOLUME, OPTION_TEXT, COMMON(data_center), 0, 0, 0, NULL, "", "name",
+     "the data center this node stands in", check_collection},
+    {"rack", NULL, SHARED | IN_VOLUME, OPTION_TEXT, COMMON(rack), 0, 0, 0, NULL, "", "name",
+     "the rack this node stands in", check_collection},
+    {"whiteList", NULL, IN_DAEMONS, OPTION_TEXT, COMMON(white_list), 0, 0, 0, NULL, "", "address[,network]",
+     "who may write, delete and administrate; empty: everyone", NULL},
+    {"idleTimeout", NULL, IN_DAEMONS, OPTION_U32, COMMON(idle_timeout_s), 0, 1, 86400, NULL, "30", "s",
+     "close a connection without progress after this", NULL},
+    {"pulseSeconds", NULL, IN_DAEMONS, OPTION_U32, COMMON(pulse_s), 0, 1, 60, NULL, "5", "s",
+     "time between heartbeats; three missed and the node counts as down", NULL},
+    {"maxConnections", NULL, IN_DAEMONS, OPTION_U32, COMMON(max_connections), 0, 16, 1000000, NULL, "65536", NULL,
+     "connections to each daemon; more are answered 503", NULL},
+    {"stopTimeout", "volume.preStopSeconds,preStopSeconds", IN_DAEMONS, OPTION_U32, COMMON(stop_timeout_s), 0, 0, 3600, NULL,
+     "10", "s", "time that SIGTERM gives to requests under way", NULL},
+    {"metricsPort", NULL, IN_DAEMONS, OPTION_U32, COMMON(metrics_port), 0, 0, 65535, NULL, "0", "port",
+     "serve /metrics here too; 0: only beside everything else", NULL},
+    {"metricsIp", NULL, IN_DAEMONS, OPTION_TEXT, COMMON(metrics_ip), 0, 0, 0, NULL, "", "address",
+     "the address of -metricsPort; empty: that of -ip.bind", NULL},
+    {"cpuprofile", NULL, IN_DAEMONS, OPTION_TEXT, COMMON(cpuprofile), 0, 0, 0, NULL, "", "file",
+     "write the CPU time and the memory that were used, at the end", NULL},
+    {"pidFile", NULL, IN_DAEMONS, OPTION_TEXT, COMMON(pid_file), 0, 0, 0, NULL, "", "file", "write the process id there", NULL},
+    {"logFile", NULL, IN_DAEMONS, OPTION_TEXT, COMMON(log_file), 0, 0, 0, NULL, "", "file",
+     "log there; empty: standard error; SIGHUP opens it anew", NULL},
+    {"logLevel", NULL, IN_DAEMONS, OPTION_CHOICE, COMMON(log_level), 0, 0, 0, "debug|info|warning|error", "info", NULL,
+     "the least level that is logged", NULL},
+    {"conf", NULL, IN_DAEMONS, OPTION_TEXT, COMMON(conf_file), 0, 0, 0, NULL, "", "file",
+     "read this dfs.ini; empty: ./dfs.ini or /etc/dfs/dfs.ini if there", NULL},
+    {"options", NULL, IN_DAEMONS, OPTION_TEXT, COMMON(options_file), 0, 0, 0, NULL, "", "file",
+     "read `name=value` lines from a file; the command line wins", NULL},
+    {"master", NULL, IN_SERVER, OPTION_BOOL, COMMON(run_master), 0, 0, 0, NULL, "true", NULL, "run a master", NULL},
+    {"volume", NULL, IN_SERVER, OPTION_BOOL, COMMON(run_volume), 0, 0, 0, NULL, "true", NULL, "run a volume server", NULL},
+
+    /* master */
+    {"port", NULL, IN_MASTER, OPTION_U32, MASTER(port), 0, 1, 65535, NULL, "9333", "port", "HTTP port", NULL},
+    {"port.grpc", NULL, IN_MASTER, OPTION_U32, MASTER(port_grpc), 0, 0, 65535, NULL, "0", "port",
+     "gRPC port; 0: the HTTP port plus 10000", NULL},
+    {"dir", "mdir", IN_MASTER, OPTION_TEXT, MASTER(dir), 0, 0, 0, NULL, "", "folder",
+     "folder of the master's state; empty: ./data, in `dfs server` the first of -dir", NULL},
+    {"peers", NULL, IN_MASTER, OPTION_TEXT, MASTER(peers), 0, 0, 0, NULL, "", "host:port[,host:port]",
+     "all masters; its own address may be among them", NULL},
+    {"volumeSizeLimitMB", NULL, IN_MASTER, OPTION_U64, MASTER(volume_size_limit_bytes), MB, 1, 8388608, NULL, "30720", "MB",
+     "stop writing to a volume at this size", NULL},
+    {"volumePreallocate", NULL, IN_MASTER, OPTION_BOOL, MASTER(volume_preallocate), 0, 0, 0, NULL, "false", NULL,
+     "reserve the disk space of a volume when it is made", NULL},
+    {"defaultReplication", "defaultReplicaPlacement", IN_MASTER, OPTION_TEXT, MASTER(default_replication), 0, 0, 0, NULL,
+     "000", "xyz", "copies in other data centers, other racks, on other servers", check_replication},
+    {"garbageThreshold", NULL, IN_MASTER, OPTION_DOUBLE, MASTER(garbage_threshold), 0, 0, 1, NULL, "0.3", NULL,
+     "vacuum a volume when this share of it is deleted", NULL},
+    {"vacuumIntervalSeconds", NULL, IN_MASTER, OPTION_U32, MASTER(vacuum_interval_s), 0, 0, 31536000, NULL, "840", "s",
+     "look for volumes to vacuum this often; 0: never", NULL},
+    {"growth", NULL, IN_MASTER, OPTION_U32, MASTER(growth), 0, 0, 1000, NULL, "0", NULL,
+     "volumes made when more are needed; 0: by the number of copies", NULL},
+    {"growth.copy1", NULL, IN_MASTER, OPTION_U32, MASTER(growth_copy[0]), 0, 1, 1000, NULL, "7", NULL,
+     "volumes made at once when each has one copy", NULL},
+    {"growth.copy2", NULL, IN_MASTER, OPTION_U32, MASTER(growth_copy[1]), 0, 1, 1000, NULL, "6", NULL,
+     "the same for two copies", NULL},
+    {"growth.copy3", NULL, IN_MASTER, OPTION_U32, MASTER(growth_copy[2]), 0, 1, 1000, NULL, "3", NULL,
+     "the same for three copies", NULL},
+    {"growth.copy4", NULL, IN_MASTER, OPTION_U32, MASTER(growth_copy[3]), 0, 1, 1000, NULL, "1", NULL,
+     "the same for more copies", NULL},
+    {"fileSizeLimitMB", NULL, IN_MASTER, OPTION_U64, MASTER(file_size_limit_bytes), MB, 1, 2047, NULL, "256", "MB",
+     "largest file that /submit takes", NULL},
+
+    /* volume server */
+    {"port", NULL, IN_VOLUME, OPTION_U16, VOLUME(port), 0, 1, 65535, NULL, "8080", "port", "HTTP port", NULL},
+    {"port.public", NULL, IN_VOLUME, OPTION_U16, VOLUME(port_public), 0, 0, 65535, NULL, "0", "port",
+     "a second port that only reads; 0: none", NULL},
+    {"port.grpc", NULL, IN_VOLUME, OPTION_U16, VOLUME(port_grpc), 0, 0, 65535, NULL, "0", "port",
+     "gRPC port; 0: the HTTP port plus 10000", NULL},
+    {"publicUrl", NULL, IN_VOLUME, OPTION_TEXT, VOLUME(public_url), 0, 0, 0, NULL, "", "host:port",
+     "the address that clients from outside are told", NULL},
+    {"id", NULL, IN_VOLUME, OPTION_TEXT, VOLUME(id), 0, 0, 0, NULL, "", "name", "a name of its own for this server",
+     check_collection},
+    {"master", "mserver", IN_VOLUME, OPTION_TEXT, VOLUME(masters), 0, 0, 0, NULL, "127.0.0.1:9333", "host:port[,host:port]",
+     "the masters", NULL},
+    {"max", NULL, IN_VOLUME, OPTION_TEXT, COMMON(max), 0, 0, 0, NULL, "0", "int[,int]",
+     "most volumes in each folder, one number for all or one each; 0: by free space, at least 8", NULL},
+    {"dir.idx", NULL, IN_VOLUME, OPTION_TEXT, VOLUME(dir_idx), 0, 0, 0, NULL, "", "folder",
+     "folder of the indexes; must stay empty", check_no_dir_idx},
+    {"index", NULL, IN_VOLUME, OPTION_CHOICE, COMMON(index), 0, 0, 0, "memory|leveldb|leveldbMedium|leveldbLarge", "memory",
+     NULL, "where the needle maps live; leveldb bounds memory and costs a few microseconds a request", NULL},
+    {"offsetBytes", NULL, IN_VOLUME, OPTION_CHOICE, COMMON(offset_bytes), 0, 0, 0, "4|5", "5", NULL,
+     "width of offsets in new volumes: 4 ends at 32 GiB a volume", NULL},
+    {"durability", NULL, IN_VOLUME, OPTION_CHOICE, VOLUME(durability), 0, 0, 0, "none|paced|group", "group", NULL,
+     "when a write is answered: from memory, from memory with at most -dirtyMB unwritten, or when it is on the disk", NULL},
+    {"dirtyMB", NULL, IN_VOLUME, OPTION_U64, VOLUME(dirty_bytes), MB, 4, 65536, NULL, "64", "MB",
+     "bytes of each folder that may wait to be written back", NULL},
+    {"stageMB", NULL, IN_VOLUME, OPTION_U64, VOLUME(stage_bytes), MB, 1, 1024, NULL, "16", "MB",
+     "larger uploads wait in an unnamed file instead of in memory", NULL},
+    {"poolMB", NULL, IN_VOLUME, OPTION_U64, VOLUME(pool_bytes), MB, 4, 65536, NULL, "128", "MB",
+     "memory for uploads under way, all together", NULL},
+    {"cacheMB", NULL, IN_VOLUME, OPTION_U64, VOLUME(cache_bytes), MB, 0, 16777216, NULL, "0", "MB",
+     "page cache that written volumes may fill under -writeCache=auto; 0: a quarter of memory", NULL},
+    {"writeCache", NULL, IN_VOLUME, OPTION_CHOICE, COMMON(write_cache), 0, 0, 0, "auto|on|off", "auto", NULL,
+     "whether written bytes stay in the page cache", NULL},
+    {"zeroAheadMB", NULL, IN_VOLUME, OPTION_U64, VOLUME(zero_ahead_bytes), MB, 0, 4096, NULL, "0", "MB",
+     "zeros written ahead of the append point while the server runs", NULL},
+    {"fileSizeLimitMB", NULL, IN_VOLUME, OPTION_U64, VOLUME(file_limit_bytes), MB, 1, 2047, NULL, "256", "MB",
+     "largest file that is taken", NULL},
+    {"compress", NULL, IN_VOLUME, OPTION_CHOICE, VOLUME(compress), 0, 0, 0, "off|auto", "off", NULL,
+     "store text as gzip when that saves a tenth", NULL},
+    {"readMode", NULL, IN_VOLUME, OPTION_CHOICE, VOLUME(read_mode), 0, 0, 0, "local|proxy|redirect", "proxy", NULL,
+     "what a read of a volume that another server has gets", NULL},
+    {"read.redirect", NULL, IN_VOLUME, OPTION_BOOL, COMMON(read_redirect), 0, 0, 0, NULL, "true", NULL,
+     "older form of -readMode: true is redirect, false is local", NULL},
+    {"readCheck", NULL, IN_VOLUME, OPTION_CHOICE, COMMON(read_check), 0, 0, 0, "auto|always", "auto", NULL,
+     "check the CRC of large files when they come from the disk, or at each read", NULL},
+    {"compactionMBps", NULL, IN_VOLUME, OPTION_U64, VOLUME(vacuum_bytes_per_s), MB, 0, 1048576, NULL, "0", "MB/s",
+     "bound of a vacuum's speed; 0: none", NULL},
+    {"minFreeSpace", "minFreeSpacePercent", IN_VOLUME, OPTION_TEXT, COMMON(min_free), 0, 0, 0, NULL, "1", "percent|size",
+     "below this much free space no more is written; percent, or a size such as 5GiB", NULL},
+    {"concurrentUploadLimitMB", NULL, IN_VOLUME, OPTION_U64, VOLUME(upload_limit_bytes), MB, 0, 1048576, NULL, "0", "MB",
+     "bodies of uploads under way; 0: bounded by -poolMB alone", NULL},
+    {"concurrentDownloadLimitMB", NULL, IN_VOLUME, OPTION_U64, VOLUME(download_limit_bytes), MB, 0, 1048576, NULL, "0", "MB",
+     "bodies of downloads under way; 0: no bound", NULL},
+    {"inflightUploadDataTimeout", NULL, IN_VOLUME, OPTION_DURATION, VOLUME(inflight_upload_timeout_ms), 0, 0, 0, NULL, "60s",
+     NULL, "how long an upload waits for its turn", NULL},
+    {"inflightDownloadDataTimeout", NULL, IN_VOLUME, OPTION_DURATION, VOLUME(inflight_download_timeout_ms), 0, 0, 0, NULL,
+     "60s", NULL, "how long a download waits for its turn", NULL},
+    {"loops", NULL, IN_VOLUME, OPTION_U32, VOLUME(loops), 0, 0, VOLUME_LOOPS_MAX, NULL, "0", NULL,
+     "threads that serve HTTP; 0: one for each core, at most 8", NULL},
+
+    /* benchmark */
+    {"server", "master", IN_BENCHMARK, OPTION_TEXT, BENCH(server), 0, 0, 0, NULL, "127.0.0.1:9333", "host:port[,host:port]",
+     "the masters", NULL},
+    {"c", NULL, IN_BENCHMARK, OPTION_U32, BENCH(concurrency), 0, 1, 10000, NULL, "16", NULL, "requests under way at once",
+     NULL},
+    {"n", NULL, IN_BENCHMARK, OPTION_U64, BENCH(count), 0, 1, 1e12, NULL, "1048576", NULL, "objects, all together", NULL},
+    {"size", NULL, IN_BENCHMARK, OPTION_U64, BENCH(size_bytes), 0, 0, 2146435072, NULL, "1024", "bytes",
+     "size of an object; up to 63 random bytes are added", NULL},
+    {"list", NULL, IN_BENCHMARK, OPTION_TEXT, BENCH(list), 0, 0, 0, NULL, "", "file",
+     "file of the ids that were written; empty: benchmark_list.txt in the system's folder for temporary files", NULL},
+    {"write", NULL, IN_BENCHMARK, OPTION_BOOL, BENCH(write), 0, 0, 0, NULL, "true", NULL, "run the write phase", NULL},
+    {"read", NULL, IN_BENCHMARK, OPTION_BOOL, BENCH(read), 0, 0, 0, NULL, "true", NULL, "run the read phase", NULL},
+    {"writeOnly", NULL, IN_BENCHMARK, OPTION_BOOL, BENCH(write_only), 0, 0, 0, NULL, "false", NULL, "only the write phase",
+     NULL},
+    {"readOnly", NULL, IN_BENCHMARK, OPTION_BOOL, BENCH(read_only), 0, 0, 0, NULL, "false", NULL,
+     "only the read phase, of the ids in -list", NULL},
+    {"deletePercent", NULL, IN_BENCHMARK, OPTION_U32, BENCH(delete_percent), 0, 0, 100, NULL, "0", "percent",
+     "delete this share of what was written, a second later", NULL},
+    {"readSequentially", NULL, IN_BENCHMARK, OPTION_BOOL, BENCH(read_sequentially), 0, 0, 0, NULL, "false", NULL,
+     "read the list once from front to end instead of at random", NULL},
+    {"collection", NULL, IN_BENCHMARK, OPTION_TEXT, BENCH(collection), 0, 0, 0, NULL, "benchmark", "name",
+     "collection to write to", check_collection},
+    {"replication", NULL, IN_BENCHMARK, OPTION_TEXT, BENCH(replication), 0, 0, 0, NULL, "", "xyz",
+     "replica placement; empty: the master's", check_replication},
+    {"ttl", NULL, IN_BENCHMARK, OPTION_TEXT, BENCH(ttl), 0, 0, 0, NULL, "", "ttl", "time to live of what is written",
+     check_ttl},
+    {"disk", NULL, IN_BENCHMARK, OPTION_TEXT, BENCH(disk), 0, 0, 0, NULL, "", "type", "disk type to write to", check_collection},
+    {"fsync", NULL, IN_BENCHMARK, OPTION_BOOL, BENCH(fsync), 0, 0, 0, NULL, "false", NULL,
+     "ask for each write to be on the disk before it is answered", NULL},
+    {"assignBatch", NULL, IN_BENCHMARK, OPTION_U32, BENCH(assign_batch), 0, 1, 10000, NULL, "1", NULL,
+     "ids that one assign brings", NULL},
+    {"loops", NULL, IN_BENCHMARK, OPTION_U32, BENCH(loops), 0, 0, 64, NULL, "0", NULL,
+     "threads of the client; 0: as many as there are cores, at most 4", NULL},
+    {"precise", NULL, IN_BENCHMARK, OPTION_BOOL, BENCH(precise), 0, 0, 0, NULL, "false", NULL,
+     "three decimals in the times", NULL},
+    {"json", NULL, IN_BENCHMARK, OPTION_TEXT, BENCH(json), 0, 0, 0, NULL, "", "file", "write the report there as JSON too", NULL},
+    {"usePublicUrl", NULL, IN_BENCHMARK, OPTION_BOOL, BENCH(use_public_url), 0, 0, 0, NULL, "false", NULL,
+     "reach volume servers at their public address", NULL},
+    {"timeout", NULL, IN_BENCHMARK, OPTION_DURATION, BENCH(timeout_ms), 0, 0, 0, NULL, "60s", NULL, "bound of one request", NULL},
+    {"cpuprofile", NULL, IN_BENCHMARK, OPTION_TEXT, BENCH(cpuprofile), 0, 0, 0, NULL, "", "file",
+     "write the client's CPU time there", NULL},
+
+    /* tools */
+    {"master", "server", IN_TOOLS, OPTION_TEXT, TOOL(server), 0, 0, 0, NULL, "127.0.0.1:9333", "host:port[,host:port]",
+     "the masters", NULL},
+    {"dir", NULL, IN_UPLOAD, OPTION_TEXT, TOOL(dir), 0, 0, 0, NULL, "", "folder", "upload all files below it", NULL},
+    {"include", NULL, IN_UPLOAD, OPTION_TEXT, TOOL(include), 0, 0, 0, NULL, "", "pattern",
+     "with -dir: only files whose name matches", NULL},
+    {"dir", NULL, IN_DOWNLOAD, OPTION_TEXT, TOOL(dir), 0, 0, 0, NULL, ".", "folder", "where the files go", NULL},
+    {"replication", NULL, IN_UPLOAD, OPTION_TEXT, TOOL(replication), 0, 0, 0, NULL, "", "xyz", "replica placement",
+     check_replication},
+    {"collection", NULL, IN_UPLOAD, OPTION_TEXT, TOOL(collection), 0, 0, 0, NULL, "", "name", "collection to write to",
+     check_collection},
+    {"dataCenter", NULL, IN_UPLOAD, OPTION_TEXT, TOOL(data_center), 0, 0, 0, NULL, "", "name", "data center to write to",
+     check_collection},
+    {"ttl", NULL, IN_UPLOAD, OPTION_TEXT, TOOL(ttl), 0, 0, 0, NULL, "", "ttl", "time to live", check_ttl},
+    {"disk", NULL, IN_UPLOAD, OPTION_TEXT, TOOL(disk), 0, 0, 0, NULL, "", "type", "disk type to write to", check_collection},
+    {"maxMB", NULL, IN_UPLOAD, OPTION_U64, TOOL(max_bytes), MB, 0, 2047, NULL, "4", "MB",
+     "cut larger files into chunks of this size; 0: never", NULL},
+    {"fsync", NULL, IN_UPLOAD, OPTION_BOOL, TOOL(fsync), 0, 0, 0, NULL, "false", NULL,
+     "ask for each write to be on the disk before it is answered", NULL},
+    {"usePublicUrl", NULL, IN_UPLOAD | IN_DOWNLOAD | IN_DELETE, OPTION_BOOL, TOOL(use_public_url), 0, 0, 0, NULL, "false", NULL,
+     "reach volume servers at their public address", NULL},
+    {"timeout", NULL, IN_TOOLS, OPTION_DURATION, TOOL(timeout_ms), 0, 0, 0, NULL, "60s", NULL, "bound of one request", NULL},
+
+    /* what deployments of the peer pass and dfs does not need */
+#define IGNORED(name, scope, why) {name, NULL, scope, OPTION_IGNORED, 0, 0, 0, 0, NULL, NULL, NULL, why, NULL}
+    IGNORED("raftBootstrap", IN_MASTER, "a single master needs no bootstrap"),
+    IGNORED("raftHashicorp", IN_MASTER, "dfs has one consensus of its own"),
+    IGNORED("resumeState", IN_MASTER, "the state is always resumed"),
+    IGNORED("electionTimeout", IN_MASTER, "a single master holds no elections"),
+    IGNORED("heartbeatInterval", IN_MASTER, "a single master holds no elections"),
+    IGNORED("telemetry", IN_MASTER, "dfs reports to nobody"),
+    IGNORED("telemetry.url", IN_MASTER, "dfs reports to nobody"),
+    IGNORED("maxParallelVacuumPerServer", IN_MASTER, "one vacuum runs in each folder"),
+    IGNORED("vacuumDeleteEmptyAfterSeconds", IN_MASTER, "empty volumes are kept"),
+    IGNORED("metrics.address", IN_DAEMONS, "metrics are fetched, not pushed"),
+    IGNORED("metrics.intervalSeconds", IN_DAEMONS, "metrics are fetched, not pushed"),
+    IGNORED("memprofile", IN_DAEMONS, "there is no garbage collector to look at"),
+    IGNORED("maxCpu", IN_DAEMONS | IN_BENCHMARK, "use -loops"),
+    IGNORED("debug", IN_DAEMONS | IN_BENCHMARK | IN_TOOLS, "use -logLevel=debug"),
+    IGNORED("debug.port", IN_DAEMONS, "no other port is opened"),
+    IGNORED("disk", IN_VOLUME, "every folder is of one type"),
+    IGNORED("tags", IN_VOLUME, "folders have no tags"),
+    IGNORED("index.leveldbTimeout", IN_VOLUME, "maps stay open"),
+    IGNORED("images.fix.orientation", IN_VOLUME, "bytes are stored as they are sent"),
+    IGNORED("cache.enable", IN_VOLUME, "the page cache is the cache"),
+    IGNORED("hasSlowRead", IN_VOLUME, "slow reads never hold others up"),
+    IGNORED("readBufferSizeMB", IN_VOLUME, "large files are sent without a buffer"),
+    IGNORED("maintenanceMBps", IN_VOLUME, "use -compactionMBps"),
+    IGNORED("pprof", IN_VOLUME, "use perf"),
+    IGNORED("allowUntrustedRemoteEndpoints", IN_VOLUME, "dfs connects to no address from a request"),
+#undef IGNORED
+#define REFUSED(name, scope, why) {name, NULL, scope, OPTION_REFUSED, 0, 0, 0, 0, NULL, NULL, NULL, why, NULL}
+    REFUSED("filer", IN_SERVER, "dfs has no filer; the peer's can stand on a dfs master"),
+    REFUSED("s3", IN_SERVER, "dfs has no S3 gateway; the peer's can stand on a dfs master"),
+    REFUSED("iam", IN_SERVER, "dfs has none"),
+    REFUSED("webdav", IN_SERVER, "dfs has none"),
+    REFUSED("sftp", IN_SERVER, "dfs has none"),
+    REFUSED("mq.broker", IN_SERVER, "dfs has none"),
+    REFUSED("mq.agent", IN_SERVER, "dfs has none"),
+    REFUSED("disableHttp", IN_MASTER, "clients need HTTP"),
+    REFUSED("secure.secret", IN_DAEMONS | IN_BENCHMARK | IN_TOOLS, "signed requests are not built yet"),
+#undef REFUSED
+};
+const size_t option_count = ARRAY_LEN(option_table);
+
+const struct command command_table[CMD_COUNT] = {
+    [CMD_SERVER] = {"server", IN_SERVER | IN_MASTER | IN_VOLUME | SHARED, NULL, "a master and a volume server in one process",
+                    "dfs server -dir ./data -master.volumeSizeLimitMB 1024"},
+    [CMD_MASTER] = {"master", IN_MASTER, NULL, "a master: ids, places, volumes",
+                    "dfs master -mdir ./master -ip 127.0.0.1 -port 9333"},
+    [CMD_VOLUME] = {"volume", IN_VOLUME, NULL, "a volume server: the bytes",
+                    "dfs volume -dir /disk1,/disk2 -master 127.0.0.1:9333 -port 8080"},
+    [CMD_BENCHMARK] = {"benchmark", IN_BENCHMARK, NULL, "write objects, read them back, verify and report",
+                       "dfs benchmark -server 127.0.0.1:9333 -size 1000000 -n 40000"},
+    [CMD_UPLOAD] = {"upload", IN_UPLOAD, "[FILE ...]", "store files and print their ids as JSON",
+                    "dfs upload -master 127.0.0.1:9333 picture.jpg"},
+    [CMD_DOWNLOAD] = {"download", IN_DOWNLOAD, "FID ...", "fetch files by id",
+                      "dfs download -master 127.0.0.1:9333 -dir . 3,01637037d6"},
+    [CMD_DELETE] = {"delete", IN_DELETE, "FID ...", "delete files by id", "dfs delete -master 127.0.0.1:9333 3,01637037d6"},
+};

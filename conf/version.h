@@ -1,0 +1,10 @@
+/* What the program calls itself. */
+#ifndef DFS_CONF_VERSION_H
+#define DFS_CONF_VERSION_H
+
+#define DFS_VERSION "0.1.0"
+
+/* "0.1.0 linux amd64"; static. */
+const char *version_text(void);
+
+#endif

@@ -1,0 +1,104 @@
+#!/usr/bin/env python3
+"""Runs the test suite and closes with one line: N passed, N failed, N skipped.
+
+usage: run.py [--build DIR] [--only WORD[,WORD ...]] [--list] [--asan DIR] [--tsan DIR]
+
+Every step is a command with a time limit.  Its output goes to <build>/test-logs/NAME.log; of a failed step the end is
+shown.  A step counts what it says itself ("N passed, N failed", cmocka's closing line), or as one.  Steps run one after
+the other: this machine may have two cores, and servers under test want them.
+"""
+import argparse
+import os
+import re
+import signal
+import subprocess
+import sys
+import time
+
+ROOT = os.path.dirname(os.path.dirname(os.path.abspath(__file__)))
+sys.path.insert(0, os.path.join(ROOT, 'tests'))
+import steps  # noqa: E402
+
+COUNT = re.compile(r'^(?:\w+: )?(\d+) passed, (\d+) failed(?:, (\d+) skipped)?$', re.M)
+CMOCKA_OK = re.compile(r'^\[  PASSED  \] (\d+) test', re.M)
+CMOCKA_BAD = re.compile(r'^\[  FAILED  \] .*?(\d+) test', re.M)
+CMOCKA_SKIP = re.compile(r'^\[  SKIPPED \] .*?(\d+) test', re.M)
+
+
+def counts(text, status):
+    """(passed, failed, skipped) of a step by its own words; a bad exit status is at least one failure."""
+    passed = failed = skipped = 0
+    for m in COUNT.finditer(text):
+        passed += int(m.group(1))
+        failed += int(m.group(2))
+        skipped += int(m.group(3) or 0)
+    for pattern, what in ((CMOCKA_OK, 0), (CMOCKA_BAD, 1), (CMOCKA_SKIP, 2)):
+        n = sum(int(m.group(1)) for m in pattern.finditer(text))
+        passed, failed, skipped = (passed + n if what == 0 else passed, failed + n if what == 1 else failed,
+                                   skipped + n if what == 2 else skipped)
+    if status != 0 and failed == 0:
+        failed = 1
+    if passed + failed + skipped == 0:
+        passed = 1
+    return passed, failed, skipped
+
+
+def run(step, log_path):
+    """Returns (exit status, output, seconds); the whole process group is ended at the limit."""
+    start = time.monotonic()
+    with open(log_path, 'wb') as log:
+        p = subprocess.Popen(step.argv, cwd=ROOT, stdout=log, stderr=subprocess.STDOUT, stdin=subprocess.DEVNULL,
+                             env={**os.environ, **step.env}, start_new_session=True)
+        try:
+            status = p.wait(step.limit_s)
+        except subprocess.TimeoutExpired:
+            os.killpg(p.pid, signal.SIGKILL)
+            p.wait()
+            log.write(b'\nended after %d s\n' % step.limit_s)
+            status = 124
+    with open(log_path, errors='replace') as f:
+        return status, f.read(), time.monotonic() - start
+
+
+def main():
+    a = argparse.ArgumentParser()
+    a.add_argument('--build', default='build/release')
+    a.add_argument('--asan', default='')
+    a.add_argument('--tsan', default='')
+    a.add_argument('--only', default='')
+    a.add_argument('--list', action='store_true')
+    o = a.parse_args()
+    todo = steps.all_steps(ROOT, o.build, o.asan, o.tsan)
+    words = [w for w in o.only.split(',') if w]
+    if words:
+        todo = [s for s in todo if any(w in s.name for w in words)]
+    if o.list:
+        for s in todo:
+            print(s.name, '-', ' '.join(s.argv))
+        return 0
+    logs = os.path.join(ROOT, o.build, 'test-logs')
+    os.makedirs(logs, exist_ok=True)
+    total = [0, 0, 0]
+    failures = []
+    for s in todo:
+        log = os.path.join(logs, s.name.replace('/', '.') + '.log')
+        status, text, seconds = run(s, log)
+        n = counts(text, status)
+        total = [x + y for x, y in zip(total, n)]
+        good = status == 0 and n[1] == 0
+        print(f"{'ok  ' if good else 'FAIL'} {s.name}: {n[0]} of {sum(n)} in {seconds:.1f} s", flush=True)
+        if not good:
+            failures.append(s.name)
+            print('\n'.join('    ' + line for line in text.splitlines()[-40:]), flush=True)
+            print(f'    (exit status {status}; whole output: {os.path.relpath(log, ROOT)})', flush=True)
+    if failures:
+        print('failed: ' + ' '.join(failures))
+    if not todo:
+        print('no such step')
+        return 2
+    print(f'{total[0]} passed, {total[1]} failed, {total[2]} skipped')
+    return 1 if total[1] or failures else 0
+
+
+if __name__ == '__main__':
+    sys.exit(main())

@@ -1,0 +1,70 @@
+"""The steps of the suite, simplest first, so that the first failure is the one to read."""
+import glob
+import os
+
+
+class Step:
+    def __init__(self, name, argv, limit_s=120, env=None):
+        self.name, self.argv, self.limit_s, self.env = name, argv, limit_s, env or {}
+
+
+ASAN_ENV = {
+    'ASAN_OPTIONS': 'detect_leaks=1:abort_on_error=0:exitcode=99:detect_stack_use_after_return=0',
+    'UBSAN_OPTIONS': 'print_stacktrace=1:halt_on_error=1',
+}
+TSAN_ENV = {'TSAN_OPTIONS': 'halt_on_error=1:exitcode=98:second_deadlock_stack=1:history_size=4'}
+
+
+def unit_steps(root, build, prefix, env, limit_s=180):
+    out = []
+    for src in sorted(glob.glob(os.path.join(root, 'tests/unit/*/test_*.c'))):
+        name = os.path.relpath(src, os.path.join(root, 'tests'))[:-2]
+        out.append(Step(prefix + name, [os.path.join(root, build, 'tests', name)], limit_s, env))
+    return out
+
+
+def fault_steps(root, build, prefix, env, limit_s=600):
+    out = []
+    for src in sorted(glob.glob(os.path.join(root, 'tests/fault/test_*.c'))):
+        name = os.path.relpath(src, os.path.join(root, 'tests'))[:-2]
+        out.append(Step(prefix + name, [os.path.join(root, build, 'tests', name)], limit_s, env))
+    return out
+
+
+def fuzz_steps(root, build, prefix, env):
+    """One pass over each kept corpus."""
+    out = []
+    for src in sorted(glob.glob(os.path.join(root, 'tests/fuzz/fuzz_*.c'))):
+        name = os.path.basename(src)[len('fuzz_'):-2]
+        corpus = os.path.join(root, 'tests/fuzz/corpus', name)
+        out.append(Step(f'{prefix}fuzz/{name}', [os.path.join(root, build, 'tests/fuzz', 'fuzz_' + name), corpus], 120, env))
+    return out
+
+
+def integration_steps(root, dfs, prefix, env, scale):
+    """Scripts that start real processes; each ends with `N passed, N failed`."""
+    out = []
+    for path in sorted(glob.glob(os.path.join(root, 'tests/integration/[0-9][0-9]_*.py'))):
+        name = os.path.basename(path)[:-3]
+        with open(path) as f:
+            head = f.read(2000)
+        if scale != 'full' and f'scale: {scale}' not in head and 'scale: every' not in head:
+            continue
+        out.append(Step(f'{prefix}integration/{name}', ['python3', path, '--dfs', dfs, '--scale', scale], 900, env))
+    return out
+
+
+def all_steps(root, build, asan, tsan):
+    s = [Step('lint', ['python3', os.path.join(root, 'tests/lint/lint.py'), '--build', build], 300)]
+    s += unit_steps(root, build, '', {})
+    s += fuzz_steps(root, build, '', {})
+    s += fault_steps(root, build, '', {})
+    s += integration_steps(root, os.path.join(root, build, 'dfs'), '', {}, 'full')
+    if asan:
+        s += unit_steps(root, asan, 'asan/', ASAN_ENV, 400)
+        s += fuzz_steps(root, asan, 'asan/', ASAN_ENV)
+        s += integration_steps(root, os.path.join(root, asan, 'dfs'), 'asan/', ASAN_ENV, 'asan')
+    if tsan:
+        s += unit_steps(root, tsan, 'tsan/', TSAN_ENV, 600)
+        s += integration_steps(root, os.path.join(root, tsan, 'dfs'), 'tsan/', TSAN_ENV, 'tsan')
+    return s
