@@ -33,7 +33,8 @@ struct needle_map_stats {
     uint64_t memory_bytes;
 };
 
-/* Memory backend.  expected = live needles to make room for (0 = none). */
+/* Memory backend.  expected = live needles to make room for (0 = none).  epoch may be NULL while nobody reads but the writer
+ * (a tool, or a copy that is being built); such a map must not be published. */
 int needle_map_memory_new(struct epoch *epoch, unsigned offset_width, uint64_t expected, struct needle_map **out);
 
 /* leveldb backend in folder `path` (B.ldb); a cache of the .idx: any error in it means throw away and rebuild.
@@ -52,7 +53,11 @@ bool needle_map_may_block(const struct needle_map *m);
 /* Reader.  0 and *out (deleted entries too), or DFS_ENOTFOUND; leveldb: DFS_EIO / DFS_ECORRUPT = rebuild needed. */
 int needle_map_get(struct needle_map *m, uint64_t key, struct needle_value *out);
 
-/* Writer.  *old (may be NULL) is what was there before, *had whether there was. */
+/* Writer: key is about to be put or deleted.  Some ten keys ahead of the loop that does it, this doubles the speed of loading. */
+void needle_map_prefetch(const struct needle_map *m, uint64_t key);
+
+/* Writer.  *old (may be NULL) is what was there before when *had (may be NULL), deleted or not.  DFS_EINVAL: offset past what
+ * offset_width can say, or size over NEEDLE_BODY_MAX.  DFS_ENOMEM: nothing changed. */
 int needle_map_put(struct needle_map *m, uint64_t key, struct needle_offset offset, uint32_t size,
                    struct needle_value *old, bool *had);
 /* Marks deleted, keeping offset and size of what was live.  DFS_ENOTFOUND when there is no live entry. */
