@@ -14,7 +14,6 @@
  * goes through both tables in order.
  *
  * The hash is keyed at random: keys are chosen by clients, and long runs of equal places must not be. */
-#include <errno.h>
 #include <math.h>
 #include <sched.h>
 #include <stddef.h>
@@ -34,7 +33,7 @@
 #define SLOTS_MIN 4.0
 #define SLOTS_MAX 0xfffffff0u
 /* Larger tables are mapped, to whole pages: the heap would keep the holes that growing tables leave. */
-#define MAP_BYTES_MIN (64u * 1024u)
+#define MAP_BYTES_MIN (16u * 1024u)
 #define PAGE_BYTES 4096u
 #define DELETED 0x80000000u
 #define SPINS_BEFORE_YIELD 64
@@ -370,7 +369,7 @@ static void memory_prefetch(const struct needle_map *map, uint64_t key)
     struct table *t = atomic_load_explicit(&m->table[h >> TABLE_SHIFT], memory_order_relaxed);
     if (t == NULL)
         return;
-    uint32_t i = home(h, t->slots);
+    uint32_t i = home(h, t->slots); /* entries stand close to their place */
     struct value_ref ref = value_at(t, map->offset_width, i);
     __builtin_prefetch((const void *)&t->keys[i], 1);
     __builtin_prefetch((const void *)ref.low, 1);
