@@ -1,0 +1,89 @@
+/* Volume servers. */
+#include "master/data_node.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "needle/err.h"
+
+int data_node_new(const struct addr *addr, struct data_node **out)
+{
+    struct data_node *n = calloc(1, sizeof *n);
+
+    if (n == NULL)
+        return DFS_ENOMEM;
+    n->addr = *addr;
+    addr_format(addr, n->url);
+    *out = n;
+    return 0;
+}
+
+void data_node_free(struct data_node *n)
+{
+    if (n == NULL)
+        return;
+    if (n->channel != NULL)
+        grpc_channel_free(n->channel);
+    free(n->volumes);
+    free(n);
+}
+
+uint64_t data_node_free_slots(const struct data_node *n)
+{
+    uint64_t used = n->volume_count + n->pending_volumes + n->ec_slots;
+
+    return n->up && n->max_volumes > used ? n->max_volumes - used : 0;
+}
+
+int data_node_channel(struct data_node *n, struct loop *loop, struct grpc_channel **out)
+{
+    int rc = 0;
+
+    if (n->channel == NULL)
+        rc = grpc_channel_new(loop, &n->addr, NULL, NULL, &n->channel);
+    if (rc == 0)
+        *out = n->channel;
+    return rc;
+}
+
+int data_node_add_volume(struct data_node *n, struct topo_volume *v)
+{
+    if (n->volume_count == n->volume_cap) {
+        uint32_t cap = n->volume_cap == 0 ? 16 : n->volume_cap * 2;
+        struct topo_volume **grown = realloc(n->volumes, cap * sizeof *grown);
+
+        if (grown == NULL)
+            return DFS_ENOMEM;
+        n->volumes = grown;
+        n->volume_cap = cap;
+    }
+    n->volumes[n->volume_count++] = v;
+    return 0;
+}
+
+void data_node_remove_volume(struct data_node *n, struct topo_volume *v)
+{
+    for (uint32_t i = 0; i < n->volume_count; i++) {
+        if (n->volumes[i] == v) {
+            n->volumes[i] = n->volumes[--n->volume_count];
+            return;
+        }
+    }
+}
+
+void data_node_allocation_failed(struct data_node *n, uint64_t now_ms, const char *why)
+{
+    n->backoff_ms = n->backoff_ms == 0 ? DATA_NODE_BACKOFF_MS : n->backoff_ms * 2;
+    if (n->backoff_ms > DATA_NODE_BACKOFF_MAX_MS)
+        n->backoff_ms = DATA_NODE_BACKOFF_MAX_MS;
+    n->backoff_until_ms = now_ms + n->backoff_ms;
+    snprintf(n->last_error, sizeof n->last_error, "%s", why);
+}
+
+void data_node_allocation_worked(struct data_node *n)
+{
+    n->backoff_ms = 0;
+    n->backoff_until_ms = 0;
+    n->last_error[0] = '\0';
+}

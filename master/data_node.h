@@ -1,0 +1,67 @@
+/* One volume server as the master sees it: where it is, what it holds, how it is reached.
+ * Belongs to the master's loop. */
+#ifndef DFS_MASTER_DATA_NODE_H
+#define DFS_MASTER_DATA_NODE_H
+
+#include <stdbool.h>
+#include <stdint.h>
+
+#include "net/addr.h"
+#include "net/grpc.h"
+
+struct topology;
+struct topo_volume;
+
+#define PLACE_NAME_MAX 200
+#define DATA_NODE_UUIDS_MAX 64
+#define DATA_NODE_UUID_BYTES 36
+
+/* After a failed allocation a node is left alone this long, doubling up to the maximum: an unreachable server must not eat volume
+ * ids for ever. */
+#define DATA_NODE_BACKOFF_MS 2000u
+#define DATA_NODE_BACKOFF_MAX_MS 60000u
+
+struct data_node {
+    struct addr addr;              /* as it names itself; grpc_port filled in */
+    char url[ADDR_TEXT_MAX];       /* "host:port" */
+    char public_url[ADDR_TEXT_MAX];
+    char id[PLACE_NAME_MAX + 1];   /* its own name, or url */
+    char data_center[PLACE_NAME_MAX + 1];
+    char rack[PLACE_NAME_MAX + 1];
+    char uuids[DATA_NODE_UUIDS_MAX][DATA_NODE_UUID_BYTES + 1];
+    uint32_t uuid_count;
+
+    bool up;
+    uint64_t last_beat_ms;
+    uint64_t beat_seq;             /* full beats so far: marks what the last one named */
+    uint64_t max_volumes;
+    uint64_t ec_slots;             /* volumes' worth of erasure-coded shards */
+    uint64_t disk_total_bytes, disk_free_bytes;
+    uint64_t pending_volumes;      /* allocations under way */
+    struct topo_volume **volumes;
+    uint32_t volume_count, volume_cap;
+
+    struct grpc_channel *channel;  /* made on first use */
+    uint64_t backoff_until_ms;
+    uint32_t backoff_ms;
+    char last_error[160];          /* of the last failed allocation */
+    struct grpc_call *stream;      /* its heartbeats, NULL when down */
+    struct data_node *next;
+};
+
+int data_node_new(const struct addr *addr, struct data_node **out);
+void data_node_free(struct data_node *n);
+
+/* Slots for new volumes; 0 when down. */
+uint64_t data_node_free_slots(const struct data_node *n);
+
+/* The channel to it, dialled on first use. */
+int data_node_channel(struct data_node *n, struct loop *loop, struct grpc_channel **out);
+
+int data_node_add_volume(struct data_node *n, struct topo_volume *v);
+void data_node_remove_volume(struct data_node *n, struct topo_volume *v);
+
+void data_node_allocation_failed(struct data_node *n, uint64_t now_ms, const char *why);
+void data_node_allocation_worked(struct data_node *n);
+
+#endif

@@ -1,0 +1,288 @@
+/* Keys and volume ids, persisted ahead of use. */
+#include "master/sequencer.h"
+
+#include <inttypes.h>
+#include <jansson.h>
+#include <limits.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "master/state_file.h"
+#include "needle/check.h"
+#include "needle/err.h"
+#include "net/log.h"
+#include "net/rand.h"
+
+struct state {
+    uint64_t key_ceiling; /* keys below it may be in use */
+    uint32_t max_volume_id;
+};
+
+struct sequencer {
+    struct loop *loop;
+    struct work_pool *pool;
+    char dir[PATH_MAX], path[PATH_MAX];
+    char cluster_id[SEQUENCER_ID_BYTES + 1];
+    int lock_fd;
+
+    uint64_t next_key;
+    struct state wanted, written, writing;
+    bool busy; /* `work` is under way, with a copy of `writing` */
+    struct work work;
+    int work_rc;
+    struct sequencer_waiter *waiting, *in_write; /* for the next write; for the one under way */
+    char trouble[128];
+};
+
+static bool state_covers(const struct state *have, const struct state *want)
+{
+    return have->key_ceiling >= want->key_ceiling && have->max_volume_id >= want->max_volume_id;
+}
+
+static int write_state(struct sequencer *s, const struct state *st)
+{
+    char text[512];
+    int n = snprintf(text, sizeof text,
+                     "{\"format\": 1, \"cluster_id\": \"%s\", \"key_ceiling\": \"%" PRIu64 "\", \"max_volume_id\": %" PRIu32
+                     "}\n",
+                     s->cluster_id, st->key_ceiling, st->max_volume_id);
+
+    return state_file_replace(s->dir, s->path, text, (size_t)n);
+}
+
+static void run_write(struct work *w)
+{
+    struct sequencer *s = CONTAINER_OF(w, struct sequencer, work);
+
+    s->work_rc = write_state(s, &s->writing);
+}
+
+static void start_write(struct sequencer *s)
+{
+    if (s->busy || (s->waiting == NULL && state_covers(&s->written, &s->wanted)))
+        return;
+    s->busy = true;
+    s->writing = s->wanted;
+    s->in_write = s->waiting;
+    s->waiting = NULL;
+    work_submit(s->pool, &s->work);
+}
+
+static void on_written(struct work *w)
+{
+    struct sequencer *s = CONTAINER_OF(w, struct sequencer, work);
+    struct sequencer_waiter *list = s->in_write;
+    int rc = s->work_rc;
+
+    s->busy = false;
+    s->in_write = NULL;
+    if (rc == 0) {
+        s->written = s->writing;
+        s->trouble[0] = '\0';
+    } else {
+        /* Nothing beyond `written` is used, so the next demand simply tries again. */
+        snprintf(s->trouble, sizeof s->trouble, "cannot write the state: %s", dfs_err_text(rc));
+        log_error("cannot write '%s': %s", s->path, dfs_err_text(rc));
+    }
+    while (list != NULL) {
+        struct sequencer_waiter *next = list->next;
+
+        list->fn(list, rc);
+        list = next;
+    }
+    if (rc == 0)
+        start_write(s);
+}
+
+static void make_cluster_id(char out[SEQUENCER_ID_BYTES + 1])
+{
+    uint8_t b[16];
+
+    rand_bytes(b, sizeof b);
+    b[6] = (uint8_t)((b[6] & 0x0f) | 0x40);
+    b[8] = (uint8_t)((b[8] & 0x3f) | 0x80);
+    snprintf(out, SEQUENCER_ID_BYTES + 1, "%02x%02x%02x%02x-%02x%02x-%02x%02x-%02x%02x-%02x%02x%02x%02x%02x%02x", b[0], b[1],
+             b[2], b[3], b[4], b[5], b[6], b[7], b[8], b[9], b[10], b[11], b[12], b[13], b[14], b[15]);
+}
+
+static int parse_state(struct sequencer *s, const char *text)
+{
+    json_t *root = json_loads(text, JSON_REJECT_DUPLICATES, NULL);
+    const char *id, *ceiling;
+    json_int_t format, volume;
+    char *end;
+    int rc = DFS_ECORRUPT;
+
+    format = json_integer_value(json_object_get(root, "format"));
+    id = json_string_value(json_object_get(root, "cluster_id"));
+    ceiling = json_string_value(json_object_get(root, "key_ceiling"));
+    volume = json_integer_value(json_object_get(root, "max_volume_id"));
+    if (format != 1 || id == NULL || strlen(id) != SEQUENCER_ID_BYTES || ceiling == NULL || ceiling[0] < '0' ||
+        ceiling[0] > '9' || volume < 0 || volume > UINT32_MAX)
+        goto out;
+    s->written.key_ceiling = strtoull(ceiling, &end, 10);
+    if (*end != '\0' || s->written.key_ceiling == 0)
+        goto out;
+    s->written.max_volume_id = (uint32_t)volume;
+    memcpy(s->cluster_id, id, SEQUENCER_ID_BYTES);
+    rc = 0;
+out:
+    json_decref(root);
+    return rc;
+}
+
+static int read_or_make(struct sequencer *s)
+{
+    char *text = NULL;
+    int rc = state_file_read(s->path, &text);
+
+    if (rc == 0)
+        rc = parse_state(s, text);
+    free(text);
+    if (rc == DFS_ENOTFOUND) {
+        make_cluster_id(s->cluster_id);
+        s->written = (struct state){.key_ceiling = 1};
+        rc = 0;
+    }
+    if (rc != 0)
+        return rc;
+    /* Keys start at the old ceiling; the new one is on the disk before the first is handed out. */
+    s->next_key = s->written.key_ceiling;
+    s->wanted = s->written;
+    s->wanted.key_ceiling += SEQUENCER_BLOCK;
+    rc = write_state(s, &s->wanted);
+    s->written = rc == 0 ? s->wanted : s->written;
+    return rc;
+}
+
+int sequencer_open(const char *dir, struct loop *loop, struct work_pool *pool, struct sequencer **out)
+{
+    struct sequencer *s = calloc(1, sizeof *s);
+    int rc = DFS_EINVAL;
+
+    if (s == NULL)
+        return DFS_ENOMEM;
+    s->lock_fd = -1;
+    s->loop = loop;
+    s->pool = pool;
+    s->work.loop = loop;
+    s->work.privileged = true;
+    s->work.run = run_write;
+    s->work.done = on_written;
+    if (snprintf(s->dir, sizeof s->dir, "%s", dir) >= (int)sizeof s->dir ||
+        snprintf(s->path, sizeof s->path, "%s/state", dir) >= (int)sizeof s->path)
+        goto fail;
+    rc = state_folder_lock(dir, &s->lock_fd);
+    if (rc == DFS_EBUSY)
+        log_error("another master uses folder '%s'", dir);
+    else if (rc != 0)
+        log_error("cannot use folder '%s' for the master's state: %s", dir, dfs_err_text(rc));
+    if (rc != 0)
+        goto fail;
+    rc = read_or_make(s);
+    if (rc != 0) {
+        log_error("cannot use the master's state '%s': %s; it is left as it is", s->path, dfs_err_text(rc));
+        goto fail;
+    }
+    *out = s;
+    return 0;
+fail:
+    sequencer_free(s);
+    return rc;
+}
+
+void sequencer_free(struct sequencer *s)
+{
+    if (s == NULL)
+        return;
+    if (s->lock_fd != -1)
+        close(s->lock_fd);
+    free(s);
+}
+
+static void raise_ceiling(struct sequencer *s, uint64_t at_least)
+{
+    uint64_t base = s->wanted.key_ceiling > at_least ? s->wanted.key_ceiling : at_least;
+
+    s->wanted.key_ceiling = base < UINT64_MAX - SEQUENCER_BLOCK ? base + SEQUENCER_BLOCK : UINT64_MAX;
+}
+
+int sequencer_keys(struct sequencer *s, uint64_t count, uint64_t *first)
+{
+    uint64_t left;
+
+    if (count > SEQUENCER_COUNT_MAX)
+        return DFS_ETOOBIG;
+    if (count == 0 || s->next_key > UINT64_MAX - count)
+        return count == 0 ? DFS_EINVAL : DFS_ENOSPC;
+    if (s->next_key + count > s->written.key_ceiling) {
+        if (s->wanted.key_ceiling < s->next_key + count)
+            raise_ceiling(s, s->next_key + count);
+        start_write(s);
+        return DFS_EAGAIN;
+    }
+    *first = s->next_key;
+    s->next_key += count;
+    left = s->written.key_ceiling - s->next_key;
+    if (left < SEQUENCER_BLOCK / 2 && s->wanted.key_ceiling - s->next_key < SEQUENCER_BLOCK) {
+        raise_ceiling(s, 0);
+        start_write(s);
+    }
+    return 0;
+}
+
+void sequencer_wait(struct sequencer *s, struct sequencer_waiter *w)
+{
+    struct sequencer_waiter **at = &s->waiting;
+
+    w->next = NULL;
+    while (*at != NULL)
+        at = &(*at)->next;
+    *at = w;
+    start_write(s);
+}
+
+uint32_t sequencer_volume_id(struct sequencer *s, struct sequencer_waiter *w)
+{
+    if (s->wanted.max_volume_id == UINT32_MAX)
+        return 0;
+    s->wanted.max_volume_id++;
+    sequencer_wait(s, w);
+    return s->wanted.max_volume_id;
+}
+
+void sequencer_saw_key(struct sequencer *s, uint64_t key)
+{
+    if (key < s->next_key || key == UINT64_MAX)
+        return;
+    s->next_key = key + 1;
+    if (s->wanted.key_ceiling < s->next_key + SEQUENCER_BLOCK / 2) {
+        raise_ceiling(s, s->next_key);
+        start_write(s);
+    }
+}
+
+void sequencer_saw_volume(struct sequencer *s, uint32_t volume_id)
+{
+    if (volume_id <= s->wanted.max_volume_id)
+        return;
+    s->wanted.max_volume_id = volume_id;
+    start_write(s);
+}
+
+uint32_t sequencer_max_volume_id(const struct sequencer *s)
+{
+    return s->wanted.max_volume_id;
+}
+
+const char *sequencer_cluster_id(const struct sequencer *s)
+{
+    return s->cluster_id;
+}
+
+const char *sequencer_trouble(const struct sequencer *s)
+{
+    return s->trouble;
+}

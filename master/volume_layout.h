@@ -1,0 +1,78 @@
+/* Volumes that are alike: same collection, replica placement and ttl.  Keeps which of them take writes and picks one for an
+ * assign.
+ *
+ * Picking is sticky: on each disk location one volume is handed out for a short run, so that the volume server's batches stay
+ * thick; then comes the one with the least bytes outstanding, so that the spread stays even; locations take turns.
+ * Belongs to the master's loop. */
+#ifndef DFS_MASTER_VOLUME_LAYOUT_H
+#define DFS_MASTER_VOLUME_LAYOUT_H
+
+#include <stdbool.h>
+#include <stdint.h>
+
+#include "master/topology.h"
+
+#define LAYOUT_RUN_IDS 64u
+#define LAYOUT_RUN_MS 5u
+#define LAYOUT_LANES_MAX 4096u
+/* What an id is expected to bring when nothing is known of the volume yet. */
+#define LAYOUT_EXPECTED_BYTES 4096u
+
+struct volume_growth;
+
+/* A disk location that has writable volumes of this layout. */
+struct layout_lane {
+    const struct data_node *node;
+    uint32_t disk_id;
+    struct topo_volume *current;
+    uint32_t left;
+    uint64_t until_ms;
+};
+
+struct volume_layout {
+    char collection[PLACE_NAME_MAX + 1];
+    struct replica_placement placement;
+    struct ttl ttl;
+    uint32_t volume_count; /* all of this layout */
+    struct topo_volume **writable;
+    uint32_t writable_count, writable_cap;
+    struct layout_lane *lanes;
+    uint32_t lane_count, lane_cap, turn;
+    bool lanes_stale;
+    struct volume_growth *growth; /* under way, or NULL */
+    uint64_t grown_ms;            /* when the last growth ended */
+    struct volume_layout *next;
+};
+
+/* Finds or makes.  collection must be a safe name.  DFS_ENOMEM. */
+int volume_layout_get(struct topology *t, struct bytes collection, struct replica_placement rp, struct ttl ttl,
+                      struct volume_layout **out);
+struct volume_layout *volume_layout_find(struct topology *t, struct bytes collection, struct replica_placement rp,
+                                         struct ttl ttl);
+
+/* Where the caller wants it; empty fields mean anywhere. */
+struct place_filter {
+    struct bytes data_center, rack, data_node;
+};
+bool place_filter_empty(const struct place_filter *f);
+bool place_filter_match(const struct place_filter *f, const struct data_node *n);
+
+/* A writable volume with a replica that matches, or NULL.  expected_bytes of each id (0 = by the volume's average). */
+struct topo_volume *volume_layout_pick(struct volume_layout *l, const struct place_filter *f, uint64_t count,
+                                       uint64_t expected_bytes, uint64_t now_ms);
+
+/* Whether all writable volumes are nearly full, so that growing should begin before none is left. */
+bool volume_layout_crowded(const struct volume_layout *l, uint64_t size_limit_bytes);
+
+/* Puts the volume into the writable set or takes it out, by its state. */
+void volume_layout_update(struct topology *t, struct topo_volume *v);
+void volume_layout_remove(struct volume_layout *l, struct topo_volume *v);
+
+/* Why a volume does not take writes, for refusals: a short static text; NULL when it does. */
+const char *volume_layout_why_not(const struct topology *t, const struct topo_volume *v);
+
+int volume_layout_each(struct topology *t, int (*fn)(struct volume_layout *l, void *arg), void *arg);
+
+void volume_layout_free(struct volume_layout *l);
+
+#endif
