@@ -5,15 +5,17 @@
  *
  *     on_request   head is complete.  Reply at once, or set up for the body, or take the request elsewhere.
  *     on_body      a run of body bytes (framing removed), any number of times.
- *     on_end       the body is complete (called at once after on_request when there is none).
+ *     on_end       the body is complete (called at once after on_request when there is none; not after a reply).
  *     on_close     last call for this request, exactly once, replied or not: free what hangs on r->user.
  *
  * One reply for each request; then the next pipelined request is looked at.  A reply before the body has arrived closes the
  * connection after it, unless the rest of the body is small enough to skip.  A body cut short never reaches on_end.
  *
- * Work elsewhere (writer, reader pool, other servers): http_req_hold() before, http_req_drop() on the same loop after.
- * Between them the request is never freed; if the client goes away r->dead is set, on_close waits for the last drop, and
- * replies are swallowed.
+ * Work elsewhere (writer, reader pool, other servers) and waiting of any kind (a timer, a free chunk): http_req_hold() before,
+ * http_req_drop() on the same loop after.  Between them the request is never freed; if the client goes away r->dead is set,
+ * on_close waits for the last drop, and replies are swallowed.  Outside its handler's callbacks a request that is not held may be
+ * gone when a reply, resume, ready or abort call returns.  A request whose body is complete must be replied to or held when
+ * on_end returns: else it is answered with 500.
  *
  * All functions here belong to the connection's loop thread. */
 #ifndef DFS_NET_HTTP_SERVER_H
@@ -78,8 +80,23 @@ int http_server_new(const struct http_server_options *o, struct http_server **ou
 void http_server_drain(struct http_server *s);
 /* Connections still open; any thread. */
 uint32_t http_server_connections(const struct http_server *s);
-/* After the loops have ended: closes what is left and frees. */
+/* The port listened on (for port 0: the one the kernel chose); 0 once draining. */
+uint16_t http_server_port(const struct http_server *s);
+/* After the loops have ended, and after whatever holds requests has stopped: runs what sits in the loops' mailboxes, closes
+ * what is left, frees. */
 void http_server_free(struct http_server *s);
+
+/* Totals since the start; any thread. */
+struct http_server_stats {
+    uint32_t connections;     /* open now */
+    uint64_t requests;        /* heads that were whole and well-formed */
+    uint64_t bad_requests;    /* refused by the parser, or with a broken body */
+    uint64_t refused;         /* connections above max_connections */
+    uint64_t timeouts;        /* slow heads, bodies and readers; not idle connections */
+    uint64_t dropped_headers; /* of replies: bad name or value */
+    uint64_t unanswered;      /* requests that a handler forgot: answered with 500 */
+};
+void http_server_stats(const struct http_server *s, struct http_server_stats *out);
 
 /* ---- the request ---- */
 void http_req_hold(struct http_req *r);
@@ -100,7 +117,8 @@ void http_req_abort(struct http_req *r);
 /* ---- the reply ---- */
 /* Starts a reply.  Date, Server and Connection are added by the server. */
 void http_reply_begin(struct http_req *r, int status);
-/* Adds a header; one with CR, LF, NUL or a bad name is left out and counted. */
+/* Adds a header; one with control bytes or a bad name is left out and counted, and so is one that is the server's to say
+ * (Connection, Content-Length, Date, Keep-Alive, Server, Trailer, Transfer-Encoding, Upgrade): names may come from stored data. */
 void http_reply_header(struct http_req *r, const char *name, struct bytes value);
 void http_reply_headerf(struct http_req *r, const char *name, const char *fmt, ...) __attribute__((format(printf, 3, 4)));
 /* Finishes with a body that is borrowed until return: it goes out with the head in one writev, an unsent rest is copied.
@@ -118,14 +136,16 @@ struct http_piece {
     uint64_t bytes;    /* is_file: length */
 };
 struct http_source {
-    /* 0: *out is the next piece (never empty).  1: end.  DFS_EAGAIN: http_source_ready(r) will be called.  Other negative: the
-     * body cannot be finished; the connection is cut so that the client sees a short body. */
+    /* 0: *out is the next piece (never empty).  1: end.  DFS_EAGAIN: http_source_ready(r) will be called; hold the request until
+     * then.  Other negative: the body cannot be finished.  As the first answer it becomes an error reply; later the connection
+     * is cut so that the client sees a short body. */
     int (*next)(struct http_source *s, struct http_piece *out);
     void (*free)(struct http_source *s);
 };
 #define HTTP_LENGTH_UNKNOWN UINT64_MAX
 /* Finishes with a source, which is taken.  Unknown length: chunked for 1.1, closed connection for 1.0.  For HEAD the source is
- * freed unused. */
+ * freed unused and may be NULL: so a known length is told without a body at hand.  free() is called once, at the latest before
+ * on_close. */
 void http_reply_source(struct http_req *r, struct http_source *src, uint64_t length);
 void http_source_ready(struct http_req *r);
 
