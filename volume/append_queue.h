@@ -6,7 +6,8 @@
  *
  * Each volume has at most one batch under way, from the assignment of offsets to the answer.  What comes for the volume
  * meanwhile waits in volume->appends and makes the next batch: that is the group commit.  A command waits until nothing is under
- * way in the whole location and runs in order with the writes queued before it.  Internal to the engine. */
+ * way in the whole location, or in its volume if it names one, and runs in order with the writes queued before it.  Internal to
+ * the engine. */
 #ifndef DFS_VOLUME_APPEND_QUEUE_H
 #define DFS_VOLUME_APPEND_QUEUE_H
 
@@ -23,6 +24,8 @@ struct volume;
 struct writer_cmd {
     struct writer_cmd *next;
     void (*run)(struct writer_cmd *cmd); /* writer thread; may free the struct */
+    struct volume *volume; /* waits for this volume alone, which must live until then; NULL = for the whole location */
+    bool at_once;          /* waits for nothing */
 };
 
 /* Starts the writer thread.  DFS_ENOMEM, DFS_EAGAIN. */
@@ -38,13 +41,26 @@ void append_queue_free(struct append_queue *q);
 
 /* What waits for one volume and what is under way to it.  Part of struct volume; zero at first; writer thread only. */
 struct volume_appends {
-    struct needle_write *head, *tail; /* waiting, in order of arrival */
-    uint32_t count;
-    bool listed;                      /* stands in the queue's list of volumes with something to do */
-    bool held;                        /* a vacuum swaps files: nothing is written until it is done */
-    struct volume *next;              /* in that list */
-    struct append_batch *flight;      /* under way; NULL when none is */
-    uint64_t synced_pos;              /* all before it is known to be on the disk */
+    struct writer_cmd *head, *tail; /* waiting, in order of arrival */
+    bool listed;                    /* stands in the queue's list of volumes with something to do */
+    bool held;                      /* a vacuum swaps files: nothing is written until append_queue_unhold() */
+    struct volume *next;            /* in that list */
+    struct append_batch *flight;    /* under way; NULL when none is */
+    uint64_t synced_pos;            /* all before it is known to be on the disk */
 };
+
+/* From a command of the volume: what comes for it waits, until unhold.  Writer thread. */
+void append_queue_hold(struct volume *v);
+/* From a command that runs at once. */
+void append_queue_unhold(struct volume *v);
+/* The length of the .dat, or the file itself, has changed under the writer's feet (load, vacuum, close): nothing of it counts as
+ * synced before synced_pos. */
+static inline void volume_appends_moved(struct volume_appends *a, uint64_t synced_pos)
+{
+    a->synced_pos = synced_pos;
+}
+
+/* Tests only, before the thread starts: publish before the flush.  The crash test must then fail. */
+extern bool append_publish_early_for_tests;
 
 #endif

@@ -12,6 +12,7 @@
 #include "needle/needle.h"
 #include "net/http_server.h"
 #include "net/work.h"
+#include "volume/append_queue.h"
 #include "volume/stage.h"
 #include "volume/store.h"
 
@@ -37,13 +38,15 @@ struct needle_read {
     struct bytes data;  /* in_memory */
 
     /* private */
-    struct volume *volume;
-    struct volume_gen *gen;
+    struct volume *volume;   /* with a reference when gen is set */
+    struct volume_gen *gen;  /* with a reference once the request outlives the loop step */
     struct needle_value value;
+    uint64_t pos, record_bytes;
     struct work work;
-    void *buf;
+    void *buf;               /* record, or trailer, or a piece */
     size_t buf_bytes;
-    void *priv;
+    struct needle_check *check; /* of a large record; volume_read_large.c */
+    uint64_t want_off, piece_off, piece_bytes;
     int rc;
     uint8_t step;
 };
@@ -83,21 +86,32 @@ struct needle_write {
     uint32_t data_crc;       /* unmasked */
 
     /* private */
+    struct writer_cmd cmd;     /* place in the writer's queue */
     struct loop_msg msg;
-    struct needle_write *next;
+    struct needle_write *next; /* answered together, on one loop */
     struct volume *volume;
-    struct needle_read old;  /* the record before, for cookie and "unchanged" */
-    struct needle_value old_value;
-    bool had_old;
-    uint64_t pos, record_bytes;
+    struct volume_gen *gen;    /* while the old record is read by the pool */
+    struct work work;
+    struct needle_old {        /* the record before, for cookie and "unchanged" */
+        struct needle_value value;
+        bool looked, live;     /* looked: as seen on the loop */
+        bool same;             /* content compared and equal */
+        uint32_t cookie;
+        uint32_t checksum;     /* deletes */
+        uint64_t append_at_ns; /* same */
+    } old;
     int rc;
-    uint8_t step;
-    void *priv;
+    bool retried;
 };
 /* Checks and queues.  0: done() will be called, never inside.  Negative: refused at once, done() will not be called:
- * DFS_ENOVOLUME, DFS_ELOADING, DFS_EREADONLY, DFS_EFULL (over the volume's limit), DFS_ENOSPC, DFS_ETOOBIG.
+ * DFS_ENOVOLUME, DFS_ELOADING, DFS_EREADONLY, DFS_EFULL (over the volume's limit), DFS_ENOSPC, DFS_ETOOBIG, DFS_EIO (volume
+ * broken), DFS_EUNAVAILABLE (closing, or its files are gone), DFS_ECOOKIE, DFS_ENOTFOUND.
  * done() may bring: DFS_ECOOKIE, DFS_ENOTFOUND (delete of what is not there), DFS_ESTALE (given time not above the volume's
- * last), DFS_EIO, DFS_ENOSPC, DFS_EREADONLY, DFS_EFULL. */
+ * last), DFS_EIO, DFS_ENOSPC, DFS_EREADONLY, DFS_EFULL, DFS_ENOVOLUME, DFS_ECORRUPT (the old record cannot be read, so its cookie
+ * cannot be compared).
+ *
+ * A limit is not passed, but for a record longer than the limit itself, which may end a volume that has room left: no volume could
+ * take it otherwise. */
 int needle_write_start(struct needle_write *w);
 
 #endif
