@@ -17,6 +17,18 @@
 
 #define LOCATION_READERS 4
 #define LOCATION_SYNCERS 4
+/* Readers of all locations together. */
+#define LOCATION_READERS_ALL 32
+
+#define LOCATION_LOCK_NAME "dfs.lock"
+#define LOCATION_UUID_NAME "vol_dir.uuid"
+/* Blocks held back so that deletes and a small vacuum still go through on a full disk: 262,144 tombstones. */
+#define LOCATION_BALLAST_NAME "dfs.ballast"
+#define LOCATION_BALLAST_BYTES (8u << 20)
+/* How old figures of the file system may be. */
+#define LOCATION_SPACE_AGE_MS 1000u
+/* Auto-sized locations offer at least so many slots. */
+#define LOCATION_SLOTS_MIN 8u
 
 struct disk_location {
     struct store *store;
@@ -28,7 +40,7 @@ struct disk_location {
     dev_t dev;
     ino_t ino;
     int lock_fd;                    /* one process per folder */
-    uint32_t max_volumes;           /* 0 until computed from free space */
+    uint32_t max_volumes;           /* as given; what it comes to: disk_location_max_volumes() */
     bool max_volumes_auto;
     atomic_uint volume_count;
     atomic_bool low_space, offline;
@@ -40,6 +52,12 @@ struct disk_location {
     struct writeback *writeback;
     pthread_t loader;
     bool loader_started;
+    pthread_mutex_t lock;           /* space and its age */
+    struct disk_space space;        /* as last asked for */
+    uint64_t space_at_ms;           /* 0 = never */
+    atomic_bool ballast;            /* the file is there */
+    atomic_bool no_room_told;       /* "no room to preallocate" is said once */
+    uint32_t identity_cursor;       /* next volume whose file is looked at */
     _Atomic uint64_t loaded, to_load;
 };
 
@@ -54,6 +72,17 @@ int disk_location_load_start(struct disk_location *loc);
 void disk_location_check(struct disk_location *loc);
 /* Slots left for new volumes; 0 when low or offline. */
 uint32_t disk_location_free_slots(struct disk_location *loc);
+uint32_t disk_location_max_volumes(struct disk_location *loc);
+/* Free and total bytes, at most LOCATION_SPACE_AGE_MS old; on a loop as old as they are (it never asks the file system). */
+void disk_location_space(struct disk_location *loc, struct disk_space *out);
+/* Whether the folder still is the one that was opened: nothing is created when it is not (an unmounted disk leaves an empty
+ * folder).  DFS_EUNAVAILABLE. */
+int disk_location_verify(struct disk_location *loc);
+/* Gives the reserve back to the file system, for tombstones on a full disk.  True: there was one, try again.  It is set up again
+ * by disk_location_check() once there is room.  Writer or maintenance thread. */
+bool location_ballast_release(struct disk_location *loc);
+/* 4 when the location holds volumes and all have 4-byte offsets, else as the store's options say. */
+unsigned disk_location_offset_width(struct disk_location *loc);
 void disk_location_stop(struct disk_location *loc);
 void disk_location_free(struct disk_location *loc);
 

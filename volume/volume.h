@@ -29,6 +29,7 @@
 
 #include "needle/idx.h"
 #include "needle/superblock.h"
+#include "net/work.h"
 #include "volume/append_queue.h"
 #include "volume/disk.h"
 #include "volume/needle_map.h"
@@ -39,10 +40,19 @@ struct store;
 
 #define VOLUME_COLLECTION_MAX 200
 #define VOLUME_PATH_MAX 4096
+/* Room kept behind a base path for ".cut-18446744073709551615.tmp" and its like. */
+#define VOLUME_SUFFIX_MAX 48
 /* Verified-bytes bitmap: one bit for each of these. */
 #define VOLUME_VERIFY_BLOCK (256u * 1024u)
 /* Cut-away bytes kept for each volume. */
 #define VOLUME_CUT_KEEP_MAX (64u * 1024u * 1024u)
+/* Rows that may wait for an .idx that cannot be written, before the volume stops taking writes. */
+#define VOLUME_INDEX_PENDING_MAX (1u << 20)
+
+/* Files of a volume of our own, beside .dat, .idx and .vif. */
+#define VOLUME_CHECKPOINT_SUFFIX ".ckp" /* how far the .idx was known to be good */
+#define VOLUME_LDB_SUFFIX ".ldb"        /* folder of the leveldb map */
+#define VOLUME_CUT_INFIX ".cut-"        /* bytes cut off, then their offset in the .dat */
 
 /* Why a volume does not take writes; bits of volume->no_write. */
 enum volume_no_write {
@@ -55,6 +65,22 @@ enum volume_no_write {
     VOLUME_OFFLINE = 1 << 6,      /* files or folder are gone */
     VOLUME_BROKEN = 1 << 7,       /* could not be opened at all: 500 for every fid, files untouched */
     VOLUME_CLOSING = 1 << 8,      /* server is stopping or the volume is being deleted */
+    VOLUME_UNMOUNTED = 1 << 9,    /* closed by an operator; files kept */
+};
+
+/* The lowest reason, as one word ("loading", "sealed"); "" for none.  Static. */
+const char *volume_no_write_text(unsigned bits);
+
+/* What the side file B.ckp says: these many bytes of .idx and .dat are on the disk and belong together. */
+struct volume_checkpoint {
+    uint64_t idx_bytes;
+    uint64_t dat_bytes;
+    uint64_t last_append_ns;
+    uint32_t idx_crc;     /* of those bytes of the .idx */
+    uint16_t revision;
+    uint8_t offset_width;
+    uint8_t version;
+    bool damaged;         /* something in front of dat_bytes was left as it was: look again at the next opening */
 };
 
 struct volume_gen {
@@ -70,6 +96,7 @@ struct volume_gen {
     _Atomic(uint64_t) *verified;
     uint64_t verified_words;
     _Atomic uint64_t end; /* published end of data, for bounds checks */
+    struct work closing;  /* private: the last reference may be dropped on a loop, which must not close files */
 };
 
 struct volume {
@@ -95,6 +122,9 @@ struct volume {
     uint64_t last_append_ns; /* strictly rising */
     int idx_fd;
     uint64_t idx_bytes;      /* written to the .idx */
+    uint32_t idx_crc;        /* of the first idx_crc_bytes of it */
+    uint64_t idx_crc_bytes;
+    struct volume_checkpoint ckp; /* the one in the side file; idx_bytes 0 = none */
     bool idx_behind;         /* rows are missing in the file: written later */
     struct idx_row *idx_pending; /* rows not in the file yet */
     uint32_t idx_pending_count, idx_pending_cap;
@@ -107,8 +137,11 @@ struct volume {
     _Atomic uint64_t last_append_seen_ns;
     _Atomic uint64_t corrupt_count;   /* records that failed verification since start */
     _Atomic uint64_t expire_at_s;     /* ttl volumes: 0 = never */
+    _Atomic uint64_t cut_bytes;       /* kept aside in B.cut-* files */
+    _Atomic uint64_t idx_rows_replayed; /* rows that the last opening had to apply */
+    atomic_uint generations;          /* alive: a mount waits until those of before are closed */
 
-    pthread_mutex_t lock; /* reason */
+    pthread_mutex_t lock; /* reason; gen while it is exchanged or a reference of it is taken */
     char reason[256];     /* why it is damaged or broken, for /status and logs */
 };
 
@@ -162,6 +195,11 @@ int volume_new(struct disk_location *loc, uint32_t id, struct bytes collection, 
 /* Opens, repairs what may be repaired, builds the map, publishes the first generation.  On failure the volume is VOLUME_BROKEN
  * with a reason, files untouched.  Loader thread. */
 int volume_load(struct volume *v);
+/* Removes the files of a volume that is closed: the .dat first, whose absence is what makes the volume gone, then its folder is
+ * synced, then what belonged to it.  Blocks. */
+int volume_remove_files(struct volume *v);
+/* Removes a folder of plain files (a leveldb map); missing is 0. */
+int volume_remove_folder(const char *path);
 /* Creates the files of a new volume, preallocates, syncs files and folder, publishes.  May block. */
 int volume_create(struct volume *v, const struct superblock *sb, uint64_t preallocate_bytes);
 /* Clean close: index rows, sync, checkpoint, tail of zeros cut, preallocation beyond a sealed end given back.  Writer thread. */
@@ -178,5 +216,12 @@ int volume_index_add(struct volume *v, const struct idx_row *row);
 void volume_index_flush(struct volume *v);
 /* fsync of .idx, then a side file with its length and the .dat position covered: rows before it need no check when loading. */
 int volume_index_checkpoint(struct volume *v);
+/* Whether something was appended since the last checkpoint. */
+bool volume_index_checkpoint_due(const struct volume *v);
+/* Reads B.ckp.  DFS_ENOTFOUND; DFS_ECORRUPT when it is not one. */
+int volume_checkpoint_read(const char *base, struct volume_checkpoint *out);
+int volume_checkpoint_write(const char *base, const struct volume_checkpoint *ckp);
+/* The .idx is another file now (loading, vacuum): rows go on at its end; crc is that of its bytes. */
+void volume_index_attach(struct volume *v, int idx_fd, uint64_t idx_bytes, uint32_t idx_crc);
 
 #endif
