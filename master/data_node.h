@@ -44,7 +44,7 @@ struct data_node {
     struct grpc_channel *channel;  /* made on first use */
     uint64_t backoff_until_ms;
     uint32_t backoff_ms;
-    char last_error[160];          /* of the last failed allocation */
+    char last_error[ADDR_TEXT_MAX + 128];          /* of the last failed allocation */
     struct grpc_call *stream;      /* its heartbeats, NULL when down */
     struct data_node *next;
 };

@@ -18,6 +18,7 @@
 struct state {
     uint64_t key_ceiling; /* keys below it may be in use */
     uint32_t max_volume_id;
+    uint32_t servers; /* volume servers that were up at last */
 };
 
 struct sequencer {
@@ -38,7 +39,8 @@ struct sequencer {
 
 static bool state_covers(const struct state *have, const struct state *want)
 {
-    return have->key_ceiling >= want->key_ceiling && have->max_volume_id >= want->max_volume_id;
+    return have->key_ceiling >= want->key_ceiling && have->max_volume_id >= want->max_volume_id &&
+           have->servers == want->servers;
 }
 
 static int write_state(struct sequencer *s, const struct state *st)
@@ -46,8 +48,8 @@ static int write_state(struct sequencer *s, const struct state *st)
     char text[512];
     int n = snprintf(text, sizeof text,
                      "{\"format\": 1, \"cluster_id\": \"%s\", \"key_ceiling\": \"%" PRIu64 "\", \"max_volume_id\": %" PRIu32
-                     "}\n",
-                     s->cluster_id, st->key_ceiling, st->max_volume_id);
+                     ", \"servers\": %" PRIu32 "}\n",
+                     s->cluster_id, st->key_ceiling, st->max_volume_id, st->servers);
 
     return state_file_replace(s->dir, s->path, text, (size_t)n);
 }
@@ -111,7 +113,7 @@ static int parse_state(struct sequencer *s, const char *text)
 {
     json_t *root = json_loads(text, JSON_REJECT_DUPLICATES, NULL);
     const char *id, *ceiling;
-    json_int_t format, volume;
+    json_int_t format, volume, servers;
     char *end;
     int rc = DFS_ECORRUPT;
 
@@ -119,6 +121,7 @@ static int parse_state(struct sequencer *s, const char *text)
     id = json_string_value(json_object_get(root, "cluster_id"));
     ceiling = json_string_value(json_object_get(root, "key_ceiling"));
     volume = json_integer_value(json_object_get(root, "max_volume_id"));
+    servers = json_integer_value(json_object_get(root, "servers"));
     if (format != 1 || id == NULL || strlen(id) != SEQUENCER_ID_BYTES || ceiling == NULL || ceiling[0] < '0' ||
         ceiling[0] > '9' || volume < 0 || volume > UINT32_MAX)
         goto out;
@@ -126,6 +129,7 @@ static int parse_state(struct sequencer *s, const char *text)
     if (*end != '\0' || s->written.key_ceiling == 0)
         goto out;
     s->written.max_volume_id = (uint32_t)volume;
+    s->written.servers = servers > 0 && servers < UINT32_MAX ? (uint32_t)servers : 0;
     memcpy(s->cluster_id, id, SEQUENCER_ID_BYTES);
     rc = 0;
 out:
@@ -270,6 +274,19 @@ void sequencer_saw_volume(struct sequencer *s, uint32_t volume_id)
         return;
     s->wanted.max_volume_id = volume_id;
     start_write(s);
+}
+
+void sequencer_set_servers(struct sequencer *s, uint32_t servers)
+{
+    if (servers == s->wanted.servers)
+        return;
+    s->wanted.servers = servers;
+    start_write(s);
+}
+
+uint32_t sequencer_servers(const struct sequencer *s)
+{
+    return s->wanted.servers;
 }
 
 uint32_t sequencer_max_volume_id(const struct sequencer *s)

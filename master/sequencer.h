@@ -47,6 +47,10 @@ void sequencer_wait(struct sequencer *s, struct sequencer_waiter *w);
 void sequencer_saw_key(struct sequencer *s, uint64_t key);
 void sequencer_saw_volume(struct sequencer *s, uint32_t volume_id);
 
+/* How many volume servers are up; remembered so that a restarted master knows for whom to wait before it makes volumes. */
+void sequencer_set_servers(struct sequencer *s, uint32_t servers);
+uint32_t sequencer_servers(const struct sequencer *s);
+
 uint32_t sequencer_max_volume_id(const struct sequencer *s);
 /* 36 characters, made with the first state. */
 const char *sequencer_cluster_id(const struct sequencer *s);

@@ -42,6 +42,7 @@ int volume_layout_get(struct topology *t, struct bytes collection, struct replic
             return DFS_ENOMEM;
         if (collection.n != 0)
             memcpy(l->collection, collection.p, collection.n);
+        l->topology = t;
         l->placement = rp;
         l->ttl = ttl;
         b = layout_bucket(collection, rp, ttl);
@@ -59,6 +60,7 @@ void volume_layout_free(struct volume_layout *l)
         return;
     free(l->writable);
     free(l->lanes);
+    free(l->growth); /* nothing is under way any more: the loop has ended */
     free(l);
 }
 
@@ -75,9 +77,7 @@ const char *volume_layout_why_not(const struct topology *t, const struct topo_vo
     for (uint32_t i = 0; i < v->replica_count; i++)
         if (v->replicas[i].read_only)
             return size >= t->size_limit_bytes ? "full" : "read-only";
-    if (size >= t->size_limit_bytes)
-        return "full";
-    return size + v->outstanding_bytes >= t->size_limit_bytes ? "full when what was assigned has come" : NULL;
+    return size >= t->size_limit_bytes ? "full" : NULL;
 }
 
 static void take_out(struct volume_layout *l, struct topo_volume *v)
@@ -169,6 +169,22 @@ static void rebuild_lanes(struct volume_layout *l)
     }
 }
 
+/* Full once what was handed out has arrived.  Such a volume stays writable, since ids may never be used, but others go first. */
+static bool nearly_full(const struct topo_volume *v)
+{
+    return topo_volume_size(v) + v->outstanding_bytes >= v->layout->topology->size_limit_bytes;
+}
+
+/* Whether a is the better choice for the next run of ids. */
+static bool better(const struct topo_volume *a, const struct topo_volume *b)
+{
+    if (b == NULL || nearly_full(a) != nearly_full(b))
+        return b == NULL || !nearly_full(a);
+    if (a->outstanding_bytes != b->outstanding_bytes)
+        return a->outstanding_bytes < b->outstanding_bytes;
+    return topo_volume_size(a) < topo_volume_size(b);
+}
+
 static struct topo_volume *least_outstanding(struct volume_layout *l, const struct layout_lane *lane)
 {
     struct topo_volume *best = NULL;
@@ -178,27 +194,36 @@ static struct topo_volume *least_outstanding(struct volume_layout *l, const stru
 
         if (v->replicas[0].node != lane->node || v->replicas[0].disk_id != lane->disk_id)
             continue;
-        if (best == NULL || v->outstanding_bytes < best->outstanding_bytes ||
-            (v->outstanding_bytes == best->outstanding_bytes && topo_volume_size(v) < topo_volume_size(best)))
+        if (better(v, best))
             best = v;
     }
     return best;
 }
 
-static struct topo_volume *pick_anywhere(struct volume_layout *l, uint64_t count, uint64_t now_ms)
+/* The lane's volume for the next ids; a run ends early when its volume is nearly full. */
+static struct topo_volume *lane_volume(struct volume_layout *l, struct layout_lane *lane, uint64_t now_ms)
 {
-    struct layout_lane *lane;
-
-    if (l->lanes_stale)
-        rebuild_lanes(l);
-    if (l->lane_count == 0)
-        return NULL;
-    lane = &l->lanes[l->turn++ % l->lane_count];
-    if (lane->current == NULL || lane->left == 0 || now_ms >= lane->until_ms) {
+    if (lane->current == NULL || lane->left == 0 || now_ms >= lane->until_ms || nearly_full(lane->current)) {
         lane->current = least_outstanding(l, lane);
         lane->left = LAYOUT_RUN_IDS;
         lane->until_ms = now_ms + LAYOUT_RUN_MS;
     }
+    return lane->current;
+}
+
+static struct topo_volume *pick_anywhere(struct volume_layout *l, uint64_t count, uint64_t now_ms)
+{
+    struct layout_lane *lane = NULL;
+
+    if (l->lanes_stale)
+        rebuild_lanes(l);
+    for (uint32_t i = 0; i < l->lane_count; i++) {
+        lane = &l->lanes[l->turn++ % l->lane_count];
+        if (!nearly_full(lane_volume(l, lane, now_ms)))
+            break;
+    }
+    if (lane == NULL)
+        return NULL;
     lane->left -= count < lane->left ? (uint32_t)count : lane->left;
     return lane->current;
 }
@@ -218,7 +243,7 @@ static struct topo_volume *pick_matching(struct volume_layout *l, const struct p
     for (uint32_t i = 0; i < l->writable_count; i++) {
         struct topo_volume *v = l->writable[i];
 
-        if (volume_matches(v, f) && (best == NULL || v->outstanding_bytes < best->outstanding_bytes))
+        if (volume_matches(v, f) && better(v, best))
             best = v;
     }
     return best;

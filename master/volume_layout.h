@@ -33,6 +33,7 @@ struct volume_layout {
     char collection[PLACE_NAME_MAX + 1];
     struct replica_placement placement;
     struct ttl ttl;
+    const struct topology *topology;
     uint32_t volume_count; /* all of this layout */
     struct topo_volume **writable;
     uint32_t writable_count, writable_cap;
@@ -41,6 +42,7 @@ struct volume_layout {
     bool lanes_stale;
     struct volume_growth *growth; /* under way, or NULL */
     uint64_t grown_ms;            /* when the last growth ended */
+    uint64_t growth_tried_ms;     /* when growing ahead was last tried */
     struct volume_layout *next;
 };
 

@@ -1,0 +1,125 @@
+/* Inside of the master daemon: what its files share.  Everything here belongs to the master's loop. */
+#ifndef DFS_MASTER_MASTER_H
+#define DFS_MASTER_MASTER_H
+
+#include <stdbool.h>
+#include <stdint.h>
+
+#include "master/master_server.h"
+#include "master/sequencer.h"
+#include "master/topology.h"
+#include "master/volume_growth.h"
+#include "net/http_client.h"
+#include "net/http_server.h"
+#include "net/http_util.h"
+#include "net/jsonw.h"
+#include "net/metrics.h"
+#include "net/whitelist.h"
+#include "net/work.h"
+
+struct subscriber;
+struct vacuum_run;
+struct assign;
+
+/* How long a fresh master waits for the servers it knew. */
+#define MASTER_WARM_UP_MS 15000u
+
+#define MASTER_LOCKS_MAX 64
+#define MASTER_LOCK_LEASE_MS 10000u
+
+/* An administrator's lock ("shell"), leased for ten seconds at a time. */
+struct admin_lock {
+    char name[64];
+    char client[128];
+    char message[128];
+    int64_t token;
+    int64_t time_ns;
+    uint64_t until_ms;
+};
+
+enum master_count {
+    COUNT_ASSIGN, COUNT_ASSIGN_REFUSED, COUNT_LOOKUP, COUNT_LOOKUP_FAILED, COUNT_BEAT, COUNT_BEAT_FULL, COUNT_BEAT_DELTA,
+    COUNT_BEAT_ERROR, COUNT_PICK_FAILED, COUNT_BROADCAST_FULL, COUNT_HTTP, MASTER_COUNTS,
+};
+
+struct master_server {
+    struct master_options options;
+    struct loop *loop;
+    char self[ADDR_TEXT_MAX + 8];      /* "ip:port" */
+    char self_grpc[ADDR_TEXT_MAX + 8]; /* "ip:port.grpcPort" */
+    struct replica_placement default_placement;
+
+    struct work_pool *pool;
+    struct sequencer *sequencer;
+    struct topology topology;
+    struct grower grower;
+    struct http_server *http, *http_metrics;
+    struct grpc_server *grpc;
+    struct http_client *client; /* for /submit and /delete */
+    struct whitelist *white_list;
+    struct metrics *metrics;
+
+    struct subscriber *subscribers;
+    uint32_t subscriber_count;
+    struct assign *waiting;     /* assigns that wait for a growth or for keys */
+    uint32_t waiting_count;
+    struct vacuum_run *vacuum;
+    bool vacuum_disabled;
+    struct admin_lock locks[MASTER_LOCKS_MAX];
+
+    struct loop_timer sweep;    /* nodes without heartbeats */
+    struct loop_timer vacuum_timer;
+    struct loop_timer drain_timer;
+    void (*drain_done)(void *arg);
+    void *drain_arg;
+    bool draining;
+    uint64_t start_s, start_ms;
+    uint32_t servers_before; /* up when the master last ran */
+    uint64_t counts[MASTER_COUNTS];
+};
+
+/* ---- keep_connected.c ---- */
+extern const struct grpc_call_ops keep_connected_ops;
+/* Tells every subscriber; slow ones are dropped, never waited for. */
+void keep_connected_location(struct master_server *m, const struct data_node *n, uint32_t volume_id, bool added);
+void keep_connected_cluster_nodes(struct master_server *m, struct grpc_call *call, const char *type);
+
+/* ---- heartbeat.c ---- */
+extern const struct grpc_call_ops heartbeat_ops;
+void heartbeat_sweep(struct master_server *m);
+
+/* ---- vacuum.c ---- */
+struct vacuum_waiter {
+    void (*fn)(struct vacuum_waiter *w);
+    struct vacuum_waiter *next;
+};
+/* Looks at every volume (or one) and vacuums what is over the threshold; w->fn is called when all is done, never inside; w may be
+ * NULL.  Joins a run that is under way when it covers the same. */
+int vacuum_start(struct master_server *m, double threshold, uint32_t only_volume, const char *collection,
+                 struct vacuum_waiter *w);
+void vacuum_unwait(struct master_server *m, struct vacuum_waiter *w);
+void vacuum_free(struct master_server *m);
+/* The last run, for /dir/status: a JSON value. */
+void vacuum_status(const struct master_server *m, struct jsonw *w);
+
+/* ---- master_http.c, master_status.c, submit.c ---- */
+extern const struct http_handler master_http_handler, master_metrics_handler;
+void status_dir(struct master_server *m, struct jsonw *w);
+void status_volumes(struct master_server *m, struct jsonw *w);
+void status_cluster(struct master_server *m, struct jsonw *w);
+void status_collection(struct master_server *m, const char *name, bool detail, struct jsonw *w);
+void status_page(struct master_server *m, struct metric_text *out);
+int master_metrics_init(struct master_server *m);
+extern const char *const master_version;
+
+/* ---- collection.c ---- */
+/* Deletes every volume of it on every server; done is called with the number deleted or DFS_ENOTFOUND ... never inside. */
+typedef void collection_delete_cb(void *arg, int rc, const char *why);
+int collection_delete(struct master_server *m, struct bytes name, collection_delete_cb *done, void *arg);
+bool collection_exists(struct master_server *m, struct bytes name);
+
+/* ---- master_grpc.c ---- */
+extern const struct grpc_method master_grpc_methods[];
+extern const uint32_t master_grpc_method_count;
+
+#endif
