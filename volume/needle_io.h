@@ -38,23 +38,22 @@ struct needle_read {
     struct bytes data;  /* in_memory */
 
     /* private */
-    struct volume *volume;   /* with a reference when gen is set */
-    struct volume_gen *gen;  /* with a reference once the request outlives the loop step */
+    struct volume *volume;
+    struct volume_gen *gen;     /* a reference, once the request outlives the loop step; it keeps the volume */
     struct needle_value value;
     uint64_t pos, record_bytes;
+    void *buf;                  /* the record, or what stands behind the data of a large one */
+    struct needle_large *large; /* volume_read_large.c */
     struct work work;
-    void *buf;               /* record, or trailer, or a piece */
-    size_t buf_bytes;
-    struct needle_check *check; /* of a large record; volume_read_large.c */
-    uint64_t want_off, piece_off, piece_bytes;
     int rc;
     uint8_t step;
 };
 /* 0: ready.  DFS_EAGAIN: done() will be called.  DFS_ENOVOLUME, DFS_ELOADING, DFS_ENOTFOUND (also deleted, expired), DFS_ECOOKIE,
- * DFS_ECORRUPT, DFS_EIO. */
+ * DFS_ECORRUPT, DFS_EIO, DFS_EUNAVAILABLE (closing, or its files are gone), DFS_ENOMEM. */
 int needle_read_start(struct needle_read *r);
-/* Not in memory: the next piece of the data at [off, off + want), at most 256 KB, as a file range for sendfile or as memory.
- * DFS_EAGAIN: done() will be called, then ask again. */
+/* The next piece of the data at [off, off + want), which must be inside and not empty: at most 256 KB, as a file range that is in
+ * the page cache, for sendfile, or as memory (valid until the next piece is asked for).  DFS_EAGAIN: done() will be called, then
+ * ask again.  DFS_ECORRUPT, DFS_EIO, DFS_ENOMEM: the rest cannot be had. */
 int needle_read_piece(struct needle_read *r, uint64_t off, uint64_t want, struct http_piece *out);
 /* In any state but between DFS_EAGAIN and done(). */
 void needle_read_release(struct needle_read *r);

@@ -25,4 +25,30 @@ static inline void needle_read_mark_checked(struct volume_gen *g, uint64_t pos)
     volume_gen_mark_verified(g, pos - pos % VOLUME_VERIFY_BLOCK, VOLUME_VERIFY_BLOCK);
 }
 
+/* ---- volume_read.c, for volume_read_large.c ---- */
+/* Goes on with r->step on the reader pool; r->gen is held. */
+enum needle_read_step {
+    NEEDLE_READ_FETCH,  /* look up, if the map may block, and read */
+    NEEDLE_READ_CHECK,  /* the CRC of a large record, a part at a time */
+    NEEDLE_READ_PIECE,  /* one piece of a large record into the page cache */
+    NEEDLE_READ_READY,
+};
+/* The record does not hold what it must: counted, logged, DFS_ECORRUPT. */
+int needle_read_corrupt(const struct needle_read *r, const struct volume_gen *g, const char *what);
+/* The same for a failed file call. */
+int needle_read_failed(const struct needle_read *r, const struct volume_gen *g, int rc);
+/* What the needle says of itself: is it the one that was asked for, and alive? */
+int needle_read_judge(const struct needle_read *r, const struct volume_gen *g, const struct needle *n, uint64_t now_s);
+void needle_read_submit(struct needle_read *r, enum needle_read_step step);
+
+/* ---- volume_read_large.c ---- */
+/* Reads header and trailer into r.  cached: DFS_EAGAIN rather than wait for the disk. */
+int needle_read_ends(struct needle_read *r, const struct volume_gen *g, bool cached, uint64_t now_s);
+/* After needle_read_ends(), on a loop: 0 when the data may be sent as it lies in the page cache; DFS_EAGAIN: the pool checks. */
+int needle_read_large_ready(struct needle_read *r);
+/* Pool: the next part of the check; sets r->step to NEEDLE_READ_READY when it is through, and r->rc. */
+void needle_read_check_part(struct needle_read *r);
+void needle_read_fetch_piece(struct needle_read *r);
+void needle_read_large_release(struct needle_read *r);
+
 #endif
