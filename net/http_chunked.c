@@ -104,6 +104,7 @@ static int step(struct http_chunked *c, char b)
     case CHUNK_TRAILER:
         return step_trailer(c, b);
     case CHUNK_TRAILER_LF:
+        c->line_bytes++;
         return expect(c, b, '\n', CHUNK_LINE);
     case CHUNK_LAST_LF:
         return expect(c, b, '\n', CHUNK_DONE);

@@ -350,13 +350,13 @@ int http_parse_request(struct bytes in, size_t *scanned, struct http_head *out, 
             return refuse(status, bad);
         return in.n >= HTTP_HEAD_MAX ? refuse(status, 431) : DFS_ESHORT;
     }
+    const char *line = in.p + lead;
+    const char *lf = memchr(line, '\n', end - lead);
     if (end > HTTP_HEAD_MAX)
-        return refuse(status, 431);
+        return refuse(status, (size_t)(lf - line) > REQUEST_LINE_MAX ? 414 : 431);
 
     clear_head(out);
     struct framing f = {.request = true};
-    const char *line = in.p + lead;
-    const char *lf = memchr(line, '\n', end - lead);
     int bad = parse_request_line(bytes_of(line, (size_t)(lf - line) - 1), out);
     if (bad == 0)
         bad = parse_headers(bytes_of(lf + 1, (size_t)(in.p + end - lf) - 3), out, &f);
