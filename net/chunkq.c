@@ -77,7 +77,7 @@ static int add_chunks(struct body *b, uint32_t n)
 
 static size_t chunks_for(uint64_t bytes)
 {
-    return (size_t)((bytes + CHUNK_BYTES - 1) / CHUNK_BYTES);
+    return (size_t)(bytes / CHUNK_BYTES + (bytes % CHUNK_BYTES != 0));
 }
 
 uint32_t body_reserve_want(const struct body *b, uint64_t total_bytes)
