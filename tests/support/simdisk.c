@@ -379,7 +379,8 @@ static void folder_synced(struct simdisk *sim, const struct sim_inode *folder)
     /* References of the whole table are taken anew rather than followed change by change. */
     struct sim_names before = {0};
     before.name = must(malloc((sim->durable.count + 1) * sizeof *before.name));
-    memcpy(before.name, sim->durable.name, sim->durable.count * sizeof *before.name);
+    for (size_t i = 0; i < sim->durable.count; i++)
+        before.name[i] = sim->durable.name[i];
     before.count = sim->durable.count;
 
     struct sim_change *done = NULL, **done_end = &done, **p = &sim->changes;
