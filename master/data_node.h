@@ -25,7 +25,7 @@ struct data_node {
     struct addr addr;              /* as it names itself; grpc_port filled in */
     char url[ADDR_TEXT_MAX];       /* "host:port" */
     char public_url[ADDR_TEXT_MAX];
-    char id[PLACE_NAME_MAX + 1];   /* its own name, or url */
+    char id[ADDR_TEXT_MAX];        /* its own name, or url */
     char data_center[PLACE_NAME_MAX + 1];
     char rack[PLACE_NAME_MAX + 1];
     char uuids[DATA_NODE_UUIDS_MAX][DATA_NODE_UUID_BYTES + 1];

@@ -21,17 +21,22 @@ static struct master_server *master_of(struct grpc_call *call)
     return grpc_call_server_arg(call);
 }
 
-static void copy_name(char out[PLACE_NAME_MAX + 1], const char *name, const char *dflt)
+/* Names come from the network and go into status documents, comparisons and other clients' messages: odd ones become the
+ * default. */
+static void copy_name(char *out, size_t cap, const char *name, const char *dflt)
 {
-    if (name == NULL || name[0] == '\0' || strlen(name) > PLACE_NAME_MAX)
+    if (name == NULL || name[0] == '\0' || !name_is_safe(bytes_str(name)) || strlen(name) >= cap)
         name = dflt;
-    snprintf(out, PLACE_NAME_MAX + 1, "%s", name);
+    snprintf(out, cap, "%s", name);
 }
 
-/* Data center and rack names come from the network and go into status documents and comparisons: odd ones become the default. */
-static void copy_place(char out[PLACE_NAME_MAX + 1], const char *name, const char *dflt)
+static void copy_public_url(struct data_node *n, const char *text)
 {
-    copy_name(out, name != NULL && name_is_safe(bytes_str(name)) ? name : "", dflt);
+    struct addr a;
+
+    if (strlen(text) >= sizeof n->public_url || addr_parse(bytes_str(text), &a) != 0)
+        text = n->url;
+    snprintf(n->public_url, sizeof n->public_url, "%s", text);
 }
 
 static void take_uuids(struct data_node *n, const MasterPb__Heartbeat *hb)
@@ -132,10 +137,10 @@ static struct data_node *bind_node(struct master_server *m, struct grpc_call *ca
     n->stream = call;
     n->up = true;
     data_node_allocation_worked(n);
-    snprintf(n->public_url, sizeof n->public_url, "%s", hb->public_url[0] != '\0' ? hb->public_url : n->url);
-    copy_name(n->id, hb->id, n->url);
-    copy_place(n->data_center, hb->data_center, DEFAULT_DATA_CENTER);
-    copy_place(n->rack, hb->rack, DEFAULT_RACK);
+    copy_public_url(n, hb->public_url);
+    copy_name(n->id, sizeof n->id, hb->id, n->url);
+    copy_name(n->data_center, sizeof n->data_center, hb->data_center, DEFAULT_DATA_CENTER);
+    copy_name(n->rack, sizeof n->rack, hb->rack, DEFAULT_RACK);
     take_uuids(n, hb);
     grpc_call_set_user(call, n);
     log_info("volume server %s is up: data center %s, rack %s", n->url, n->data_center, n->rack);

@@ -153,10 +153,16 @@ static void on_open(struct grpc_call *call)
     grpc_call_set_user(call, s);
 }
 
+/* Printable and short, since it goes on to other clients, who refuse a whole message for one bad text. */
 static void keep_text(char *out, size_t cap, const char *text)
 {
-    if (strlen(text) < cap)
-        memcpy(out, text, strlen(text) + 1);
+    size_t n = strlen(text);
+
+    for (size_t i = 0; i < n; i++)
+        if (text[i] < ' ' || text[i] > '~')
+            return;
+    if (n < cap)
+        memcpy(out, text, n + 1);
 }
 
 static void on_message(struct grpc_call *call, struct bytes message)

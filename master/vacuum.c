@@ -1,0 +1,475 @@
+/* Vacuum, as the master drives it: ask every replica for its share of garbage, have those over the threshold compact, commit.
+ *
+ * One volume at a time on the whole cluster: a vacuum reads and writes a volume's live bytes, and two on one disk only slow each other
+ * down.  A volume is out of the writable set between its compaction and its commit.  Each replica decides by its own garbage, so
+ * one that missed a run catches up in the next. */
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "master/master.h"
+#include "needle/check.h"
+#include "needle/err.h"
+#include "needle/superblock.h"
+#include "net/clock.h"
+#include "net/grpc.h"
+#include "net/log.h"
+#include "net/pb/volume.pb-c.h"
+
+#define CHECK_TIMEOUT_MS 30000u
+#define COMMIT_TIMEOUT_MS 600000u
+/* Compaction: three minutes for each GB, and three more. */
+#define COMPACT_TIMEOUT_MS_PER_GB 180000u
+#define REPLICAS_MAX GROWTH_COPIES_MAX
+#define RESULTS_KEPT 32
+
+enum vacuum_step { STEP_CHECK, STEP_COMPACT, STEP_COMMIT, STEP_CLEANUP };
+
+struct vacuum_result {
+    uint32_t volume_id;
+    double garbage;
+    uint64_t before_bytes, after_bytes;
+    char outcome[96];
+};
+
+struct vacuum_replica {
+    struct vacuum_run *run;
+    struct data_node *node;
+    double garbage;
+    bool chosen, compacted, committed;
+    struct grpc_call *compacting;
+};
+
+struct vacuum_run {
+    struct master_server *master;
+    double threshold;
+    uint32_t only_volume;
+    char collection[PLACE_NAME_MAX + 1];
+    bool any_collection;
+    uint32_t *ids; /* volumes still to look at */
+    uint32_t id_count, id_at;
+    /* the volume under way */
+    uint32_t volume_id;
+    enum vacuum_step step;
+    struct vacuum_replica replicas[REPLICAS_MAX];
+    uint32_t replica_count, pending;
+    bool failed;
+    char why[96];
+    bool active;
+    struct vacuum_waiter *waiters;
+    /* for status; the newest of the last runs */
+    struct vacuum_result results[RESULTS_KEPT];
+    uint32_t result_count;
+    uint64_t started_s, ended_s;
+    uint64_t looked_at, vacuumed;
+    struct loop_timer next_timer;
+};
+
+static void next_volume(struct vacuum_run *r);
+
+static void note(struct vacuum_run *r, double garbage, uint64_t before, uint64_t after, const char *outcome)
+{
+    struct vacuum_result *res = &r->results[r->result_count++ % RESULTS_KEPT];
+
+    *res = (struct vacuum_result){.volume_id = r->volume_id, .garbage = garbage, .before_bytes = before, .after_bytes = after};
+    snprintf(res->outcome, sizeof res->outcome, "%s", outcome);
+}
+
+static void fail(struct vacuum_run *r, const char *node, const char *what, struct bytes message)
+{
+    r->failed = true;
+    snprintf(r->why, sizeof r->why, "%s at %.40s: %.*s", what, node, (int)(message.n < 80 ? message.n : 80),
+             message.n != 0 ? message.p : "");
+}
+
+static void end_run(struct vacuum_run *r)
+{
+    struct vacuum_waiter *w = r->waiters;
+
+    r->active = false;
+    r->waiters = NULL;
+    r->ended_s = clock_wall_s();
+    free(r->ids);
+    r->ids = NULL;
+    while (w != NULL) {
+        struct vacuum_waiter *next = w->next;
+
+        w->fn(w);
+        w = next;
+    }
+}
+
+/* Done with this volume; the next one in a fresh step of the loop, so that no stack grows and assigns get their turn. */
+static void end_volume(struct vacuum_run *r)
+{
+    struct topo_volume *v = topology_find(&r->master->topology, r->volume_id);
+
+    if (v != NULL && v->vacuuming) {
+        v->vacuuming = false;
+        topology_refresh(&r->master->topology, v);
+    }
+    loop_timer_set(&r->next_timer, 0);
+}
+
+static int unary(struct vacuum_replica *rep, const char *path, const ProtobufCMessage *req,
+                 const ProtobufCMessageDescriptor *type, uint32_t timeout_ms, grpc_unary_cb *done)
+{
+    struct grpc_channel *ch;
+    int rc = data_node_channel(rep->node, rep->run->master->loop, &ch);
+
+    if (rc == 0)
+        rc = grpc_unary(ch, path, req, type, timeout_ms, done, rep);
+    if (rc == 0)
+        rep->run->pending++;
+    return rc;
+}
+
+/* ---- cleanup ---- */
+
+static void on_cleaned(void *arg, enum grpc_status status, struct bytes message, const ProtobufCMessage *response)
+{
+    struct vacuum_replica *rep = arg;
+
+    (void)status;
+    (void)message;
+    (void)response;
+    if (--rep->run->pending == 0)
+        end_volume(rep->run);
+}
+
+static void start_cleanup(struct vacuum_run *r)
+{
+    VolumeServerPb__VacuumVolumeCleanupRequest req = VOLUME_SERVER_PB__VACUUM_VOLUME_CLEANUP_REQUEST__INIT;
+
+    log_warning("vacuum of volume %u stopped: %s", r->volume_id, r->why);
+    note(r, 0, 0, 0, r->why);
+    r->step = STEP_CLEANUP;
+    req.volume_id = r->volume_id;
+    for (uint32_t i = 0; i < r->replica_count; i++)
+        if (r->replicas[i].chosen && !r->replicas[i].committed)
+            unary(&r->replicas[i], "/volume_server_pb.VolumeServer/VacuumVolumeCleanup", &req.base,
+                  &volume_server_pb__vacuum_volume_cleanup_response__descriptor, CHECK_TIMEOUT_MS, on_cleaned);
+    if (r->pending == 0)
+        end_volume(r);
+}
+
+/* ---- commit: one replica after the other, so that one always serves ---- */
+
+static void commit_next(struct vacuum_run *r);
+
+static void on_committed(void *arg, enum grpc_status status, struct bytes message, const ProtobufCMessage *response)
+{
+    struct vacuum_replica *rep = arg;
+    struct vacuum_run *r = rep->run;
+    struct topo_volume *v = topology_find(&r->master->topology, r->volume_id);
+    struct replica *known = v != NULL ? topo_volume_replica(v, rep->node) : NULL;
+
+    r->pending--;
+    rep->committed = true;
+    if (status != GRPC_OK) {
+        fail(r, rep->node->url, "commit", message);
+    } else {
+        const VolumeServerPb__VacuumVolumeCommitResponse *resp =
+            (const VolumeServerPb__VacuumVolumeCommitResponse *)response;
+
+        note(r, rep->garbage, known != NULL ? known->size_bytes : 0, resp->volume_size, "vacuumed");
+        r->vacuumed++;
+        if (known != NULL) {
+            known->size_bytes = resp->volume_size;
+            known->deleted_bytes = 0;
+            known->delete_count = 0;
+            known->read_only = resp->is_read_only;
+        }
+    }
+    commit_next(r);
+}
+
+static void commit_next(struct vacuum_run *r)
+{
+    VolumeServerPb__VacuumVolumeCommitRequest req = VOLUME_SERVER_PB__VACUUM_VOLUME_COMMIT_REQUEST__INIT;
+
+    req.volume_id = r->volume_id;
+    for (uint32_t i = 0; i < r->replica_count; i++) {
+        struct vacuum_replica *rep = &r->replicas[i];
+
+        if (!rep->compacted || rep->committed)
+            continue;
+        if (unary(rep, "/volume_server_pb.VolumeServer/VacuumVolumeCommit", &req.base,
+                  &volume_server_pb__vacuum_volume_commit_response__descriptor, COMMIT_TIMEOUT_MS, on_committed) == 0)
+            return;
+        rep->committed = true;
+    }
+    if (r->failed)
+        start_cleanup(r);
+    else
+        end_volume(r);
+}
+
+/* ---- compact ---- */
+
+static void on_progress(struct grpc_call *call, struct bytes message)
+{
+    (void)call;
+    (void)message;
+}
+
+static void on_compacted(struct grpc_call *call, enum grpc_status status, struct bytes message)
+{
+    struct vacuum_replica *rep = grpc_call_user(call);
+    struct vacuum_run *r = rep->run;
+
+    rep->compacting = NULL;
+    if (status == GRPC_OK)
+        rep->compacted = true;
+    else
+        fail(r, rep->node->url, "compaction", message);
+    if (--r->pending > 0)
+        return;
+    r->step = STEP_COMMIT;
+    if (r->failed)
+        start_cleanup(r);
+    else
+        commit_next(r);
+}
+
+static const struct grpc_call_ops compact_ops = {.on_message = on_progress, .on_closed = on_compacted};
+
+static int compact(struct vacuum_replica *rep, uint64_t size_bytes)
+{
+    VolumeServerPb__VacuumVolumeCompactRequest req = VOLUME_SERVER_PB__VACUUM_VOLUME_COMPACT_REQUEST__INIT;
+    struct vacuum_run *r = rep->run;
+    uint64_t timeout_ms = COMPACT_TIMEOUT_MS_PER_GB * (1 + (size_bytes >> 30));
+    struct grpc_channel *ch;
+    int rc = data_node_channel(rep->node, r->master->loop, &ch);
+
+    if (rc == 0)
+        rc = grpc_call_start(ch, "/volume_server_pb.VolumeServer/VacuumVolumeCompact", &compact_ops, rep,
+                             timeout_ms < UINT32_MAX ? (uint32_t)timeout_ms : UINT32_MAX, &rep->compacting);
+    if (rc != 0)
+        return rc;
+    r->pending++;
+    req.volume_id = r->volume_id;
+    req.preallocate = (int64_t)r->master->grower.preallocate_bytes;
+    rc = grpc_call_send(rep->compacting, &req.base);
+    if (rc == 0)
+        grpc_call_half_close(rep->compacting);
+    else
+        grpc_call_cancel(rep->compacting); /* on_closed follows and counts it */
+    return 0;
+}
+
+static void start_compact(struct vacuum_run *r)
+{
+    struct topo_volume *v = topology_find(&r->master->topology, r->volume_id);
+    int rc = 0;
+
+    if (v == NULL) {
+        end_volume(r);
+        return;
+    }
+    r->step = STEP_COMPACT;
+    v->vacuuming = true;
+    topology_refresh(&r->master->topology, v);
+    r->pending = 1; /* held until all are started */
+    for (uint32_t i = 0; rc == 0 && i < r->replica_count; i++)
+        if (r->replicas[i].chosen)
+            rc = compact(&r->replicas[i], topo_volume_size(v));
+    if (rc != 0)
+        fail(r, "?", "compaction", bytes_str(dfs_err_text(rc)));
+    if (--r->pending == 0)
+        start_cleanup(r);
+}
+
+/* ---- check ---- */
+
+static void checked(struct vacuum_run *r)
+{
+    bool any = false;
+
+    for (uint32_t i = 0; i < r->replica_count; i++) {
+        struct vacuum_replica *rep = &r->replicas[i];
+
+        rep->chosen = !r->failed && rep->garbage > 0 && rep->garbage >= r->threshold;
+        any = any || rep->chosen;
+    }
+    if (any)
+        start_compact(r);
+    else
+        end_volume(r);
+}
+
+static void on_checked(void *arg, enum grpc_status status, struct bytes message, const ProtobufCMessage *response)
+{
+    struct vacuum_replica *rep = arg;
+    struct vacuum_run *r = rep->run;
+
+    if (status == GRPC_OK)
+        rep->garbage = ((const VolumeServerPb__VacuumVolumeCheckResponse *)response)->garbage_ratio;
+    else
+        fail(r, rep->node->url, "check", message);
+    if (--r->pending == 0)
+        checked(r);
+}
+
+static bool worth_asking(const struct vacuum_run *r, const struct topo_volume *v)
+{
+    if (r->only_volume != 0)
+        return true;
+    if (v->replica_count < replica_placement_copies(v->layout->placement))
+        return false; /* repair first */
+    for (uint32_t i = 0; i < v->replica_count; i++)
+        if (v->replicas[i].size_bytes > SUPERBLOCK_BYTES)
+            return true;
+    return false;
+}
+
+static void start_check(struct vacuum_run *r, const struct topo_volume *v)
+{
+    VolumeServerPb__VacuumVolumeCheckRequest req = VOLUME_SERVER_PB__VACUUM_VOLUME_CHECK_REQUEST__INIT;
+    int rc = 0;
+
+    r->step = STEP_CHECK;
+    r->failed = false;
+    r->why[0] = '\0';
+    r->looked_at++;
+    r->replica_count = v->replica_count < REPLICAS_MAX ? v->replica_count : REPLICAS_MAX;
+    req.volume_id = r->volume_id;
+    memset(r->replicas, 0, sizeof r->replicas);
+    r->pending = 1;
+    for (uint32_t i = 0; rc == 0 && i < r->replica_count; i++) {
+        r->replicas[i].run = r;
+        r->replicas[i].node = v->replicas[i].node;
+        rc = unary(&r->replicas[i], "/volume_server_pb.VolumeServer/VacuumVolumeCheck", &req.base,
+                   &volume_server_pb__vacuum_volume_check_response__descriptor, CHECK_TIMEOUT_MS, on_checked);
+    }
+    if (rc != 0)
+        fail(r, "?", "check", bytes_str(dfs_err_text(rc)));
+    if (--r->pending == 0)
+        checked(r);
+}
+
+static void next_volume(struct vacuum_run *r)
+{
+    while (r->id_at < r->id_count) {
+        const struct topo_volume *v;
+
+        r->volume_id = r->ids[r->id_at++];
+        v = topology_find(&r->master->topology, r->volume_id);
+        if (v != NULL && worth_asking(r, v)) {
+            start_check(r, v);
+            return;
+        }
+    }
+    end_run(r);
+}
+
+static void on_next(void *arg)
+{
+    next_volume(arg);
+}
+
+/* ---- runs ---- */
+
+static int collect(struct topo_volume *v, void *arg)
+{
+    struct vacuum_run *r = arg;
+
+    if (r->only_volume != 0 && v->id != r->only_volume)
+        return 0;
+    if (!r->any_collection && strcmp(v->layout->collection, r->collection) != 0)
+        return 0;
+    r->ids[r->id_count++] = v->id;
+    return 0;
+}
+
+static void add_waiter(struct vacuum_run *r, struct vacuum_waiter *w)
+{
+    if (w == NULL)
+        return;
+    w->next = r->waiters;
+    r->waiters = w;
+}
+
+int vacuum_start(struct master_server *m, double threshold, uint32_t only_volume, const char *collection,
+                 struct vacuum_waiter *w)
+{
+    struct vacuum_run *r = m->vacuum;
+
+    if (r == NULL) {
+        r = calloc(1, sizeof *r);
+        if (r == NULL)
+            return DFS_ENOMEM;
+        r->master = m;
+        loop_timer_init(&r->next_timer, m->loop, on_next, r);
+        m->vacuum = r;
+    }
+    if (r->active) {
+        add_waiter(r, w);
+        return 0;
+    }
+    r->ids = malloc(((size_t)m->topology.volume_count + 1) * sizeof *r->ids);
+    if (r->ids == NULL)
+        return DFS_ENOMEM;
+    r->active = true;
+    r->threshold = threshold;
+    r->only_volume = only_volume;
+    r->any_collection = collection == NULL;
+    snprintf(r->collection, sizeof r->collection, "%s", collection != NULL ? collection : "");
+    r->id_count = r->id_at = 0;
+    r->looked_at = r->vacuumed = 0;
+    r->started_s = clock_wall_s();
+    topology_each_volume(&m->topology, collect, r);
+    add_waiter(r, w);
+    loop_timer_set(&r->next_timer, 0);
+    return 0;
+}
+
+void vacuum_unwait(struct master_server *m, struct vacuum_waiter *w)
+{
+    struct vacuum_waiter **at;
+
+    if (m->vacuum == NULL)
+        return;
+    for (at = &m->vacuum->waiters; *at != NULL; at = &(*at)->next) {
+        if (*at == w) {
+            *at = w->next;
+            return;
+        }
+    }
+}
+
+void vacuum_free(struct master_server *m)
+{
+    if (m->vacuum == NULL)
+        return;
+    loop_timer_release(&m->vacuum->next_timer);
+    free(m->vacuum->ids);
+    free(m->vacuum);
+    m->vacuum = NULL;
+}
+
+void vacuum_status(const struct master_server *m, struct jsonw *w)
+{
+    const struct vacuum_run *r = m->vacuum;
+    uint32_t n = r == NULL ? 0 : r->result_count < RESULTS_KEPT ? r->result_count : RESULTS_KEPT;
+
+    jsonw_object(w);
+    jsonw_put_bool(w, "Running", r != NULL && r->active);
+    jsonw_put_u64(w, "StartedAtSecond", r != NULL ? r->started_s : 0);
+    jsonw_put_u64(w, "LookedAt", r != NULL ? r->looked_at : 0);
+    jsonw_put_u64(w, "Vacuumed", r != NULL ? r->vacuumed : 0);
+    jsonw_put_array(w, "Results");
+    for (uint32_t i = 0; i < n; i++) {
+        const struct vacuum_result *res = &r->results[(r->result_count - 1 - i) % RESULTS_KEPT];
+
+        jsonw_object(w);
+        jsonw_put_u64(w, "Id", res->volume_id);
+        jsonw_put_double(w, "Garbage", res->garbage);
+        jsonw_put_u64(w, "Before", res->before_bytes);
+        jsonw_put_u64(w, "After", res->after_bytes);
+        jsonw_put_str(w, "Outcome", res->outcome);
+        jsonw_object_end(w);
+    }
+    jsonw_array_end(w);
+    jsonw_object_end(w);
+}
