@@ -11,8 +11,9 @@
 #define BUDGET_PER_BYTE 8u
 #define BUDGET_BASE (1u << 20)
 
-/* A candidate may cost at most this part of what is left: a few long false ones then leave enough for many short true ones. */
-#define BUDGET_SHARE 8u
+/* A candidate may cost at most this part of what is left: however many long false ones come, there is something left for
+ * short true ones, and a true one of any length is found until three quarters are spent. */
+#define BUDGET_SHARE 2u
 
 /* Records without a body that may stand in a row in front of one with a checksum. */
 #define EMPTY_RUN_MAX 16
@@ -135,22 +136,46 @@ void needle_scan_header(uint8_t version, struct bytes window, uint64_t pos, uint
                                                                                 : NEEDLE_SCAN_RECORD;
 }
 
-void needle_scan_step(uint8_t version, struct bytes window, uint64_t pos, uint64_t file_bytes,
-                      struct needle_scan_item *out)
+/* The whole record is in the window: do body and checksum hold?  With a budget, a checksum that does not is charged to it,
+ * and one that it cannot afford is taken for wrong. */
+static bool record_holds(struct needle_resync *r, uint8_t version, struct bytes rec, struct needle *n, struct bytes *data)
 {
+    if (needle_decode(version, rec, n, data) != 0)
+        return false;
+    if (r != NULL && data->n > r->crc_bytes_left / BUDGET_SHARE) {
+        r->skipped++;
+        return false;
+    }
+    if (needle_verify(n, *data) == 0)
+        return true;
+    if (r != NULL)
+        r->crc_bytes_left -= data->n;
+    return false;
+}
+
+void needle_resync_step(struct needle_resync *r, uint8_t version, struct bytes window, uint64_t pos, uint64_t file_bytes,
+                        struct needle_scan_item *out)
+{
+    struct needle n;
+    struct bytes data;
+
     needle_scan_header(version, window, pos, file_bytes, out);
     if (out->kind != NEEDLE_SCAN_RECORD)
         return;
     if (window.n < out->record_bytes) {
         out->kind = NEEDLE_SCAN_MORE;
-        return;
-    }
-    if (needle_decode(version, bytes_of(window.p, (size_t)out->record_bytes), &out->needle, &out->data) != 0 ||
-        needle_verify(&out->needle, out->data) != 0) {
+    } else if (record_holds(r, version, bytes_of(window.p, (size_t)out->record_bytes), &n, &data)) {
+        out->needle = n;
+        out->data = data;
+    } else {
         out->kind = NEEDLE_SCAN_BAD_DATA;
-        out->needle = (struct needle){.checksum = 0};
-        out->data = BYTES_NONE;
     }
+}
+
+void needle_scan_step(uint8_t version, struct bytes window, uint64_t pos, uint64_t file_bytes,
+                      struct needle_scan_item *out)
+{
+    needle_resync_step(NULL, version, window, pos, file_bytes, out);
 }
 
 /* ---- resync ---- */
@@ -181,16 +206,7 @@ static enum verdict body_verdict(struct needle_resync *r, const struct scan_view
     if (rec.n < item->record_bytes)
         return VERDICT_UNKNOWN;
     rec.n = (size_t)item->record_bytes;
-    if (needle_decode(v->version, rec, &n, &data) != 0)
-        return VERDICT_NO;
-    if (data.n > r->crc_bytes_left / BUDGET_SHARE) {
-        r->skipped++;
-        return VERDICT_NO;
-    }
-    if (needle_verify(&n, data) == 0)
-        return VERDICT_YES;
-    r->crc_bytes_left -= data.n;
-    return VERDICT_NO;
+    return record_holds(r, v->version, rec, &n, &data) ? VERDICT_YES : VERDICT_NO;
 }
 
 /* Nothing in a record without a body can be verified, and any four zero bytes look like its Size.  So it must have what
@@ -246,6 +262,15 @@ static enum verdict candidate_verdict(struct needle_resync *r, const struct scan
     return VERDICT_NO;
 }
 
+/* How far a stretch of zeros may be jumped: a header that is not all zeros starts at most 8 bytes before its end, that of
+ * the smallest filler 16. */
+static size_t skippable_zeros(struct bytes rest)
+{
+    size_t zeros = needle_scan_zero_bytes(rest) & ~(size_t)(NEEDLE_ALIGN - 1);
+
+    return zeros < 2 * NEEDLE_HEADER_BYTES ? 0 : zeros - 2 * NEEDLE_HEADER_BYTES;
+}
+
 bool needle_resync_next(struct needle_resync *r, uint8_t version, struct bytes window, size_t from, uint64_t pos,
                         uint64_t file_bytes, size_t *found, size_t *resume)
 {
@@ -265,6 +290,7 @@ bool needle_resync_next(struct needle_resync *r, uint8_t version, struct bytes w
             *resume = at;
             return false;
         case VERDICT_NO:
+            at += skippable_zeros(from_of(v.window, at));
             break;
         }
     }

@@ -53,11 +53,11 @@ void needle_scan_header(uint8_t version, struct bytes window, uint64_t pos, uint
 /* Bytes of zeros at the front of window, in steps of 8 (or to its end). */
 size_t needle_scan_zero_bytes(struct bytes window);
 
-/* What a pass over one file may still spend on checksums of candidates that turn out to be none.
+/* What a pass over one file may still spend on checksums that turn out wrong.
  *
  * Hostile content can make every eighth byte look like the header of a long record, and checking each would be quadratic.
- * So a pass wastes at most 8 bytes of checksum per byte of file plus 1 MiB, and a single candidate at most an eighth of
- * what is left; what costs more is passed over and counted.  Records that verify cost nothing, they are progress. */
+ * So a pass wastes at most 8 bytes of checksum per byte of file plus 1 MiB, and a single candidate at most half of what
+ * is left; what costs more is passed over and counted.  Records that verify cost nothing, they are progress. */
 struct needle_resync {
     uint64_t crc_bytes_left;
     uint64_t skipped; /* candidates passed over for want of budget: worth a line in the log */
@@ -76,7 +76,12 @@ void needle_resync_init(struct needle_resync *r, uint64_t file_bytes);
 bool needle_resync_next(struct needle_resync *r, uint8_t version, struct bytes window, size_t from, uint64_t pos,
                         uint64_t file_bytes, size_t *found, size_t *resume);
 
-/* The same with a budget for this window alone.  A loop of resyncs over one file keeps a struct needle_resync instead, or
+/* needle_scan_step() within the budget: for a loop that takes steps from where resyncs lead.  A record that the budget cannot
+ * afford to check is BAD_DATA and counted in r->skipped.  r NULL: no budget. */
+void needle_resync_step(struct needle_resync *r, uint8_t version, struct bytes window, uint64_t pos, uint64_t file_bytes,
+                        struct needle_scan_item *out);
+
+/* needle_resync_next() with a budget for this window alone.  A loop of resyncs over one file keeps a struct needle_resync instead, or
  * the loop may take quadratic time. */
 bool needle_scan_resync(uint8_t version, struct bytes window, size_t from, uint64_t pos, uint64_t file_bytes,
                         size_t *found, size_t *resume);
