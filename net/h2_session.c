@@ -7,6 +7,9 @@
 /* Settings entries and unsent answers to PING and SETTINGS that a peer may cause; beyond, nghttp2 gives up on it. */
 #define SETTINGS_ENTRIES_MAX 32
 #define ACKS_QUEUED_MAX 1000
+/* Streams that a client may reset at once, and per second for long; a burst of all that it may have open is honest. */
+#define RESETS_BURST 4096
+#define RESETS_PER_S 200
 
 /* Returned once the connection is over, so that nghttp2 stops reading what is left. */
 static int stop_or(const struct h2 *h, int rv)
@@ -168,6 +171,7 @@ int h2_session_new(struct h2 *h, uint32_t streams_max)
     nghttp2_option_set_no_closed_streams(option, 1);
     nghttp2_option_set_max_settings(option, SETTINGS_ENTRIES_MAX);
     nghttp2_option_set_max_outbound_ack(option, ACKS_QUEUED_MAX);
+    nghttp2_option_set_stream_reset_rate_limit(option, RESETS_BURST, RESETS_PER_S);
     int rv = h->server ? nghttp2_session_server_new2(&h->session, cb, h, option)
                        : nghttp2_session_client_new2(&h->session, cb, h, option);
     if (rv != 0)
