@@ -1,18 +1,10 @@
 /* Calls, addresses, and who waits for whom. */
 #include "net/http_client_internal.h"
 
-#include <stdio.h>
 #include <stdlib.h>
 
 #include "needle/check.h"
 #include "needle/err.h"
-#include "net/ascii.h"
-#include "net/number_text.h"
-
-static const char *const method_texts[] = {
-    [HTTP_GET] = "GET", [HTTP_HEAD] = "HEAD", [HTTP_POST] = "POST", [HTTP_PUT] = "PUT", [HTTP_DELETE] = "DELETE",
-    [HTTP_OPTIONS] = "OPTIONS",
-};
 
 /* ---- lists of calls ---- */
 
@@ -40,7 +32,7 @@ static void list_remove(struct http_call **first, struct http_call **last, struc
     call->next = call->prev = NULL;
 }
 
-static void line_push(struct http_peer *peer, struct http_call *call)
+static void line_push(struct client_peer *peer, struct http_call *call)
 {
     call->state = CALL_IN_LINE;
     list_push(&peer->line_first, &peer->line_last, call);
@@ -48,7 +40,7 @@ static void line_push(struct http_peer *peer, struct http_call *call)
 }
 
 /* Back to where it was. */
-static void line_push_front(struct http_peer *peer, struct http_call *call)
+static void line_push_front(struct client_peer *peer, struct http_call *call)
 {
     call->state = CALL_IN_LINE;
     call->prev = NULL;
@@ -118,7 +110,7 @@ static void call_free(struct http_call *call)
 
 /* ---- ends of calls ---- */
 
-void call_finish(struct http_call *call, int rc)
+void client_call_finish(struct http_call *call, int rc)
 {
     CHECK(call->conn == NULL);
     wheel_cancel(&call->client->wheel, &call->deadline);
@@ -140,7 +132,7 @@ static void on_failed_timer(void *arg)
         loop_timer_set(&c->failed_timer, 0);
 }
 
-void call_fail_later(struct http_call *call, int rc)
+void client_call_fail_later(struct http_call *call, int rc)
 {
     struct http_client *c = call->client;
     CHECK(call->conn == NULL);
@@ -163,7 +155,7 @@ static void call_detach(struct http_call *call)
         list_remove(&c->failed_first, &c->failed_last, call);
         break;
     case CALL_ON_CONN:
-        conn_close(call->conn);
+        client_conn_close(call->conn);
         break;
     case CALL_FREE:
         CHECK(!"a call that was freed");
@@ -172,10 +164,10 @@ static void call_detach(struct http_call *call)
 
 static void call_end(struct http_call *call, int rc)
 {
-    struct http_peer *peer = call->peer;
+    struct client_peer *peer = call->peer;
     call_detach(call);
-    call_finish(call, rc);
-    peer_dispatch(peer);
+    client_call_finish(call, rc);
+    client_peer_dispatch(peer);
 }
 
 static void on_deadline(struct wheel_node *node)
@@ -191,36 +183,36 @@ void http_call_cancel(struct http_call *call)
 void http_call_resume(struct http_call *call)
 {
     if (call->conn != NULL)
-        conn_resume(call->conn);
+        client_conn_resume(call->conn);
 }
 
 /* ---- giving connections to calls ---- */
 
 /* Whether a connection may be opened for a call, making room when an idle one stands in the way. */
-static bool peer_has_room(struct http_peer *peer)
+static bool peer_has_room(struct client_peer *peer)
 {
     if (peer->conns < peer->client->o.max_per_address)
         return true;
     if (peer->idle == NULL)
         return false;
-    conn_close(peer->idle);
+    client_conn_close(peer->idle);
     return true;
 }
 
 static bool call_place(struct http_call *call)
 {
-    struct http_peer *peer = call->peer;
+    struct client_peer *peer = call->peer;
     if (!call->fresh && peer->idle != NULL) {
-        conn_use(peer->idle, call);
+        client_conn_use(peer->idle, call);
         return true;
     }
     if (!peer_has_room(peer))
         return false;
-    conn_open(peer, call);
+    client_conn_open(peer, call);
     return true;
 }
 
-void peer_dispatch(struct http_peer *peer)
+void client_peer_dispatch(struct client_peer *peer)
 {
     struct http_call *call;
     if (peer->client->closing)
@@ -237,15 +229,15 @@ void peer_dispatch(struct http_peer *peer)
     }
 }
 
-void call_lost(struct http_call *call, bool conn_was_kept)
+void client_call_lost(struct http_call *call, bool conn_was_kept)
 {
     bool harmless = call->method == HTTP_GET || call->method == HTTP_HEAD || !call->has_body;
     bool unsent = call->sent_bytes < call->send_bytes;
-    struct http_peer *peer = call->peer;
+    struct client_peer *peer = call->peer;
 
     if (!conn_was_kept || call->retried || !(harmless || unsent) || call->client->closing) {
-        call_finish(call, DFS_ECLOSED);
-        peer_dispatch(peer);
+        client_call_finish(call, DFS_ECLOSED);
+        client_peer_dispatch(peer);
         return;
     }
     call->retried = true;
@@ -272,11 +264,11 @@ static bool addr_same(const struct addr *a, const struct addr *b)
     return a->port == b->port && strcmp(a->host, b->host) == 0;
 }
 
-static int peer_get(struct http_client *c, const struct addr *addr, struct http_peer **out)
+static int peer_get(struct http_client *c, const struct addr *addr, struct client_peer **out)
 {
-    struct http_peer *peer = c->last_peer;
+    struct client_peer *peer = c->last_peer;
     if (peer == NULL || !addr_same(&peer->addr, addr)) {
-        struct http_peer **bucket = &c->buckets[addr_hash(addr)];
+        struct client_peer **bucket = &c->buckets[addr_hash(addr)];
         for (peer = *bucket; peer != NULL && !addr_same(&peer->addr, addr); peer = peer->next)
             ;
         if (peer == NULL) {
@@ -303,7 +295,7 @@ int http_client_resolve(struct http_client *c, const struct addr *addr)
 {
     struct sockaddr_storage sa;
     socklen_t len;
-    struct http_peer *peer;
+    struct client_peer *peer;
     int rc = addr_resolve(addr, false, &sa, &len);
     if (rc != 0 || (rc = peer_get(c, addr, &peer)) != 0)
         return rc;
@@ -313,106 +305,16 @@ int http_client_resolve(struct http_client *c, const struct addr *addr)
     return 0;
 }
 
-/* ---- the request ---- */
-
-static bool target_ok(struct bytes target)
-{
-    if (target.n == 0 || target.n > HTTP_TARGET_MAX || (target.p[0] != '/' && !bytes_eq(target, BYTES_LIT("*"))))
-        return false;
-    for (size_t i = 0; i < target.n; i++)
-        if ((unsigned char)target.p[i] <= ' ' || target.p[i] == 0x7f)
-            return false;
-    return true;
-}
-
-/* Whole lines, none of them empty: an empty one would end the head early and make the rest a body. */
-static bool headers_ok(struct bytes h)
-{
-    size_t line = 0;
-    if (h.n > HTTP_HEAD_MAX / 2)
-        return false;
-    for (size_t i = 0; i < h.n; i++) {
-        char c = h.p[i];
-        if (c == '\0' || (c == '\n' && (i == 0 || h.p[i - 1] != '\r')))
-            return false;
-        if (c == '\r' && (line == 0 || i + 1 == h.n || h.p[i + 1] != '\n'))
-            return false;
-        line = c == '\n' ? 0 : line + 1;
-    }
-    return line == 0;
-}
-
-static char *put(char *w, const char *s, size_t n)
-{
-    if (n > 0)
-        memcpy(w, s, n);
-    return w + n;
-}
-
-static int build_text(struct http_call *call, const struct http_call_request *req, uint64_t body_bytes)
-{
-    const char *method = method_texts[req->method];
-    const struct http_peer *peer = call->peer;
-    size_t need = strlen(method) + req->target.n + peer->host_n + req->headers.n + NUMBER_TEXT_MAX + 64;
-    bool with_length = call->has_body || req->method == HTTP_POST || req->method == HTTP_PUT;
-
-    if (need > call->text_cap) {
-        size_t cap = need < 512 ? 512 : need;
-        char *text = realloc(call->text, cap);
-        if (text == NULL)
-            return DFS_ENOMEM;
-        call->text = text;
-        call->text_cap = cap;
-    }
-    char *w = put(call->text, method, strlen(method));
-    *w++ = ' ';
-    w = put(w, req->target.p, req->target.n);
-    w = put(w, " HTTP/1.1\r\nHost: ", 17);
-    w = put(w, peer->host_text, peer->host_n);
-    w = put(w, "\r\n", 2);
-    if (with_length) {
-        char number[NUMBER_TEXT_MAX];
-        w = put(w, "Content-Length: ", 16);
-        w = put(w, number, number_text_u64(body_bytes, number));
-        w = put(w, "\r\n", 2);
-    }
-    w = put(w, req->headers.p, req->headers.n);
-    w = put(w, "\r\n", 2);
-    call->text_n = (size_t)(w - call->text);
-    call->send_bytes = call->text_n + body_bytes;
-    return 0;
-}
-
-static int copy_pieces(struct http_call *call, const struct http_call_request *req, uint64_t *body_bytes)
-{
-    *body_bytes = 0;
-    call->pieces = call->inline_pieces;
-    call->piece_count = 0;
-    if (req->body_count > CLIENT_INLINE_PIECES) {
-        struct bytes *pieces = malloc(req->body_count * sizeof *pieces);
-        if (pieces == NULL)
-            return DFS_ENOMEM;
-        call->pieces = pieces;
-    }
-    for (uint32_t i = 0; i < req->body_count; i++) {
-        if (req->body[i].n == 0)
-            continue;
-        call->pieces[call->piece_count++] = req->body[i];
-        *body_bytes += req->body[i].n;
-    }
-    call->has_body = *body_bytes > 0;
-    return 0;
-}
+/* ---- the outside ---- */
 
 int http_call_start(struct http_client *c, const struct http_call_request *req, struct http_call **out)
 {
-    struct http_peer *peer;
-    uint64_t body_bytes;
+    struct client_peer *peer;
     int rc;
 
     if (c->closing)
         return DFS_ECANCELLED;
-    if (req->method >= HTTP_OTHER || !target_ok(req->target) || !headers_ok(req->headers))
+    if (!client_request_ok(req))
         return DFS_EINVAL;
     if ((rc = peer_get(c, req->addr, &peer)) != 0)
         return rc;
@@ -430,7 +332,7 @@ int http_call_start(struct http_client *c, const struct http_call_request *req, 
     call->retried = false;
     call->status = 0;
     call->sent_bytes = 0;
-    if ((rc = copy_pieces(call, req, &body_bytes)) != 0 || (rc = build_text(call, req, body_bytes)) != 0)
+    if ((rc = client_request_build(call, req)) != 0)
         goto fail;
     /* Those in line come first: a call that is started while one ends must not overtake them. */
     if (peer->line_first != NULL || !call_place(call)) {
@@ -491,7 +393,7 @@ struct http_client_stats http_client_stats(const struct http_client *c)
 static void cancel_all(struct http_client *c)
 {
     for (uint32_t i = 0; i < CLIENT_PEER_BUCKETS; i++)
-        for (struct http_peer *peer = c->buckets[i]; peer != NULL; peer = peer->next)
+        for (struct client_peer *peer = c->buckets[i]; peer != NULL; peer = peer->next)
             while (peer->line_first != NULL)
                 call_end(peer->line_first, DFS_ECANCELLED);
     while (c->failed_first != NULL)
@@ -501,7 +403,7 @@ static void cancel_all(struct http_client *c)
         if (call != NULL)
             call_end(call, DFS_ECANCELLED);
         else
-            conn_close(c->all_conns);
+            client_conn_close(c->all_conns);
     }
 }
 
@@ -519,13 +421,13 @@ void http_client_free(struct http_client *c)
         call_destroy(call);
     }
     while (c->free_conns != NULL) {
-        struct http_conn_out *conn = c->free_conns;
+        struct client_conn *conn = c->free_conns;
         c->free_conns = conn->next;
-        conn_free(conn);
+        client_conn_free(conn);
     }
     for (uint32_t i = 0; i < CLIENT_PEER_BUCKETS; i++)
         while (c->buckets[i] != NULL) {
-            struct http_peer *peer = c->buckets[i];
+            struct client_peer *peer = c->buckets[i];
             c->buckets[i] = peer->next;
             free(peer);
         }

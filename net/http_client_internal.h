@@ -1,5 +1,6 @@
-/* What the two halves of the HTTP client share: http_client.c (calls, addresses, who waits for whom) and http_client_conn.c
- * (a connection and what arrives on it).  Nobody else includes this.
+/* What the files of the HTTP client share: http_client.c (calls, addresses, who waits for whom), http_client_request.c (the
+ * text of a request), http_client_conn.c (a connection) and http_client_answer.c (what arrives on it).  Nobody else includes
+ * this.
  *
  *   client 1 --- n peer 1 --- n conn 0..1 --- 0..1 call
  *                       1 --- n call   (waiting in line)
@@ -34,8 +35,8 @@ enum call_state { CALL_FREE, CALL_IN_LINE, CALL_ON_CONN, CALL_FAILED };
 
 struct http_call {
     struct http_client *client;
-    struct http_peer *peer;
-    struct http_conn_out *conn;
+    struct client_peer *peer;
+    struct client_conn *conn;
     struct http_call *next, *prev; /* the line, the failed list, the free list (next only) */
     enum call_state state;
     int rc;                        /* CALL_FAILED */
@@ -60,12 +61,12 @@ struct http_call {
 enum conn_state { CONN_CONNECTING, CONN_IDLE, CONN_BUSY };
 enum body_state { BODY_HEAD, BODY_NONE, BODY_LENGTH, BODY_CHUNKED, BODY_TO_CLOSE };
 
-struct http_conn_out {
+struct client_conn {
     struct http_client *client;
-    struct http_peer *peer;
+    struct client_peer *peer;
     struct http_call *call;
-    struct http_conn_out *next, *prev; /* the peer's idle list; the free list (next only) */
-    struct http_conn_out *all_next, *all_prev;
+    struct client_conn *next, *prev; /* the peer's idle list; the free list (next only) */
+    struct client_conn *all_next, *all_prev;
     int fd;
     enum conn_state state;
     enum body_state body;
@@ -90,9 +91,9 @@ struct http_conn_out {
     struct event read_event, write_event;
 };
 
-struct http_peer {
+struct client_peer {
     struct http_client *client;
-    struct http_peer *next; /* bucket */
+    struct client_peer *next; /* bucket */
     struct addr addr;
     char host_text[ADDR_TEXT_MAX];
     size_t host_n;
@@ -100,7 +101,7 @@ struct http_peer {
     struct sockaddr_storage sa;
     socklen_t sa_len;
     uint32_t conns;
-    struct http_conn_out *idle; /* most recently used first */
+    struct client_conn *idle; /* most recently used first */
     struct http_call *line_first, *line_last;
 };
 
@@ -110,35 +111,56 @@ struct http_client {
     struct loop_timer failed_timer;
     struct http_call *failed_first, *failed_last;
     struct http_call *free_calls;
-    struct http_conn_out *free_conns, *all_conns;
-    struct http_peer *last_peer;
-    struct http_peer *buckets[CLIENT_PEER_BUCKETS];
+    struct client_conn *free_conns, *all_conns;
+    struct client_peer *last_peer;
+    struct client_peer *buckets[CLIENT_PEER_BUCKETS];
     char *read_buf;
     uint32_t free_call_count, free_conn_count, peer_count, waiting;
     bool closing;
     struct http_client_stats stats;
 };
 
+/* ---- http_client_request.c ---- */
+
+/* Whether it can be sent at all. */
+bool client_request_ok(const struct http_call_request *req);
+/* Fills text, pieces and send_bytes of the call.  DFS_ENOMEM. */
+int client_request_build(struct http_call *call, const struct http_call_request *req);
+
 /* ---- http_client_conn.c ---- */
 
 /* Opens a connection for the call, or uses the given idle one.  Never calls back; a failure comes from the loop. */
-void conn_open(struct http_peer *peer, struct http_call *call);
-void conn_use(struct http_conn_out *conn, struct http_call *call);
+void client_conn_open(struct client_peer *peer, struct http_call *call);
+void client_conn_use(struct client_conn *conn, struct http_call *call);
+/* The call leaves the connection, which waits for the next one. */
+void client_conn_detach(struct client_conn *conn);
+void client_conn_idle(struct client_conn *conn);
 /* Closes and takes it out of all lists; its call, if any, is detached and left to the caller.  No callbacks. */
-void conn_close(struct http_conn_out *conn);
-void conn_resume(struct http_conn_out *conn);
+void client_conn_close(struct client_conn *conn);
+/* The call ends with a code, and the connection with it. */
+void client_conn_fail(struct client_conn *conn, int rc);
+void client_conn_resume(struct client_conn *conn);
+/* Adds or removes an event; false when it could not be added: no memory for it. */
+bool client_conn_want(struct event *ev, bool *added, bool on);
 /* Takes the memory of a free connection back. */
-void conn_free(struct http_conn_out *conn);
+void client_conn_free(struct client_conn *conn);
+
+/* ---- http_client_answer.c ---- */
+
+/* Forget the answer before. */
+void client_answer_begin(struct client_conn *conn);
+/* Bytes, an end, or a resumed pause: a busy connection's read event.  May close the connection; depth > 0. */
+void client_answer_readable(struct client_conn *conn);
 
 /* ---- http_client.c ---- */
 
 /* The call is off its connection: tell it, free it. */
-void call_finish(struct http_call *call, int rc);
+void client_call_finish(struct http_call *call, int rc);
 /* The same from the loop. */
-void call_fail_later(struct http_call *call, int rc);
+void client_call_fail_later(struct http_call *call, int rc);
 /* Off its connection before any byte of an answer: try once more, or fail with DFS_ECLOSED. */
-void call_lost(struct http_call *call, bool conn_was_kept);
+void client_call_lost(struct http_call *call, bool conn_was_kept);
 /* Gives the peer's free room to the calls in line. */
-void peer_dispatch(struct http_peer *peer);
+void client_peer_dispatch(struct client_peer *peer);
 
 #endif
