@@ -70,6 +70,8 @@ static void begin(struct http_exchange *x, int status)
     o->text_len = o->text_off = 0;
     append(x, bytes_of(line, (size_t)n));
     append(x, lane_date(x->req.conn->lane));
+    if (x->req.cors)
+        append(x, BYTES_LIT("Access-Control-Allow-Origin: *\r\nAccess-Control-Allow-Credentials: true\r\n"));
     o->begun = true;
     x->req.status = status;
 }

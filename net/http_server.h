@@ -43,6 +43,7 @@ struct http_req {
     uint64_t body_bytes; /* received so far */
     bool dead;           /* client is gone: finish quietly */
     bool replied;        /* http_reply_* finished (perhaps not yet sent) */
+    bool cors;           /* set by the handler before it replies: pages of any origin may read the answer */
     int status;          /* of the reply, for counters */
     uint64_t sent_bytes;
 };
