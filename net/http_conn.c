@@ -302,6 +302,7 @@ static void init_exchange(struct http_conn *c, struct http_exchange *x)
     r->dead = r->replied = false;
     r->status = 0;
     x->holds = 0;
+    x->shown = false;
     x->close_after = !r->head.keep_alive || c->lane->draining;
     x->head_buf = NULL;
     x->body = (struct exchange_body){.left = r->head.content_length};
@@ -328,7 +329,8 @@ static void end_exchange(struct http_conn *c)
 {
     struct http_exchange *x = c->x;
     out_release(x);
-    c->lane->server->opts.handler->on_close(&x->req);
+    if (x->shown)
+        c->lane->server->opts.handler->on_close(&x->req);
     CHECK(x->holds == 0);
     free_arena(x);
     lane_put_buffer(c->lane, x->head_buf, x->head_buf_cap);
@@ -364,6 +366,7 @@ static void start_exchange(struct http_conn *c, struct http_exchange *x)
         http_reply_error(&x->req, 417, "only 100-continue can be expected");
         return;
     }
+    x->shown = true;
     c->lane->server->opts.handler->on_request(&x->req);
     if (x->req.head.expect_continue && !x->req.replied && !x->req.dead && !x->body.done && buffered(c) == 0)
         send_continue(c, x);
@@ -457,6 +460,10 @@ static enum step step_body(struct http_conn *c, struct http_exchange *x)
 {
     if (x->body.paused || (x->req.replied && x->close_after))
         return STEP_WAIT;
+    if (!x->req.head.chunked && x->body.left == 0) { /* the handler took the last bytes, but wanted to be asked again */
+        x->body.done = true;
+        return STEP_AGAIN;
+    }
     if (buffered(c) > 0) {
         size_t used;
         enum feed f = body_feed(c, x, bytes_of(c->buf + c->buf_pos, buffered(c)), &used);

@@ -182,6 +182,7 @@ struct http_exchange {
     struct http_req req; /* first: public code sees only this */
     struct http_exchange *next_spare;
     uint32_t holds;
+    bool shown; /* the handler has seen it: on_close is due */
     bool close_after;
     char *head_buf; /* buffer that the head's views point into, when it is no longer the connection's */
     uint32_t head_buf_cap;
