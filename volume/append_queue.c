@@ -51,7 +51,7 @@ struct append_queue {
     struct volume *listed, *listed_last;
     struct append_batch *unsynced;       /* written in this round */
     uint32_t unsynced_count;
-    uint32_t batches, syncing, kept;
+    uint32_t batches, syncing, kept, held;
     bool starved;                        /* a volume in the list has to wait for a batch to become free */
     struct append_batch *free;
     struct answer_chain chains[CHAINS_MAX];
@@ -261,12 +261,14 @@ void append_queue_hold(struct volume *v)
 {
     CHECK(v->appends.flight == NULL && !v->appends.held);
     v->appends.held = true;
+    v->location->appends->held++;
 }
 
 void append_queue_unhold(struct volume *v)
 {
     CHECK(v->appends.held);
     v->appends.held = false;
+    v->location->appends->held--;
     list_if_ready(v->location->appends, v);
 }
 
@@ -479,7 +481,7 @@ static void dispatch(struct append_queue *q)
 {
     while (q->todo != NULL) {
         struct writer_cmd *cmd = q->todo;
-        if (cmd->volume == NULL && (q->listed != NULL || q->syncing > 0))
+        if (cmd->volume == NULL && (q->listed != NULL || q->syncing > 0 || q->held > 0))
             return;
         q->todo = cmd->next;
         if (cmd->volume != NULL)
@@ -495,13 +497,13 @@ static void sleep_if_idle(struct append_queue *q)
     bool starved = q->starved;
 
     q->starved = false;
-    if (q->syncing == 0 && (q->listed != NULL || q->todo != NULL || q->stop)) {
+    if (q->syncing == 0 && q->held == 0 && (q->listed != NULL || q->todo != NULL || q->stop)) {
         if (starved) /* not even memory for one batch */
             clock_sleep_ms(STARVED_SLEEP_MS);
         return;
     }
     if (q->listed != NULL && !starved)
-        return;
+        return; /* more to write meanwhile */
     pthread_mutex_lock(&q->lock);
     while (atomic_load_explicit(&q->inbox, memory_order_relaxed) == NULL)
         pthread_cond_wait(&q->wake, &q->lock);
@@ -518,7 +520,7 @@ static void *writer_main(void *arg)
     for (;;) {
         take_inbox(q);
         dispatch(q);
-        if (q->stop && q->todo == NULL && q->listed == NULL && q->syncing == 0)
+        if (q->stop && q->todo == NULL && q->listed == NULL && q->syncing == 0 && q->held == 0)
             break;
         round_of_turns(q);
         if (++q->rounds % ROUNDS_PER_RECLAIM == 0)

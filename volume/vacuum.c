@@ -1,0 +1,514 @@
+/* The calls that start, finish and clear a vacuum, and what they ask of the writer thread.
+ *
+ *   compact   start (writer) -> room? -> copy -> rounds of catching up -> ready (writer)
+ *   commit    take (writer) -> rounds -> sync -> hold (writer) -> last round, verify, swap -> publish and let go (writer)
+ *
+ * While the volume is held its writes wait; those of the location's other volumes go on.  Reads never notice. */
+#include "volume/vacuum.h"
+
+#include <inttypes.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "needle/check.h"
+#include "needle/err.h"
+#include "net/clock.h"
+#include "net/log.h"
+#include "volume/disk_location.h"
+#include "volume/store.h"
+#include "volume/vacuum_run.h"
+
+/* On top of the live records: rows, and what is written meanwhile. */
+#define ROOM_MARGIN_BYTES (4u << 20)
+/* So little may be left to catch up with while writes wait. */
+#define LAST_ROUND_BYTES (256u << 10)
+#define ROUNDS_MAX 10
+/* A sealed volume that loses this part of its bytes takes writes again. */
+#define UNSEAL_PERCENT 10u
+
+/* ---- on the writer thread ---- */
+
+struct vacuum_call {
+    struct writer_cmd cmd;
+    struct volume *volume;
+    struct vacuum *run;
+    struct volume_gen *gen; /* publish */
+    uint64_t bytes;         /* preallocated */
+    int rc;
+};
+
+/* run_fn on the writer, behind what was queued for the volume before. */
+static int on_writer(struct volume *v, struct vacuum *r, void (*run_fn)(struct writer_cmd *cmd))
+{
+    struct vacuum_call c = {.cmd = {.run = run_fn, .volume = v}, .volume = v, .run = r};
+
+    append_queue_cmd_wait(v->location->appends, &c.cmd);
+    return c.rc;
+}
+
+/* The same while the volume is held. */
+static int on_writer_at_once(struct vacuum_call *c, void (*run_fn)(struct writer_cmd *cmd))
+{
+    c->cmd = (struct writer_cmd){.run = run_fn, .at_once = true};
+    append_queue_cmd_wait(c->volume->location->appends, &c->cmd);
+    return c->rc;
+}
+
+static struct vacuum_call *call_of(struct writer_cmd *cmd)
+{
+    return CONTAINER_OF(cmd, struct vacuum_call, cmd);
+}
+
+/* Where the volume stands; its rows must be in the file, because that is what a round reads. */
+static int look(struct vacuum *r)
+{
+    struct volume *v = r->volume;
+
+    volume_index_flush(v);
+    if (v->idx_behind)
+        return DFS_EBUSY;
+    r->idx_end = v->idx_bytes;
+    r->dat_end_before = r->dat_end;
+    r->dat_end = v->append_pos;
+    return 0;
+}
+
+static void run_look(struct writer_cmd *cmd)
+{
+    struct vacuum_call *c = call_of(cmd);
+
+    c->rc = c->run->volume->vacuum == c->run ? look(c->run) : DFS_ECANCELLED;
+}
+
+static void run_start(struct writer_cmd *cmd)
+{
+    struct vacuum_call *c = call_of(cmd);
+    struct volume *v = c->volume;
+    const unsigned no = VOLUME_LOADING | VOLUME_BROKEN | VOLUME_CLOSING | VOLUME_UNMOUNTED | VOLUME_OFFLINE |
+                        VOLUME_DAMAGED | VOLUME_FLUSH_FAILED;
+
+    if (v->vacuum != NULL) {
+        c->rc = DFS_EBUSY;
+        return;
+    }
+    if ((atomic_load_explicit(&v->no_write, memory_order_acquire) & no) != 0) {
+        c->rc = DFS_EREADONLY;
+        return;
+    }
+    c->run->gen = volume_gen_ref(v);
+    if (c->run->gen == NULL) {
+        c->rc = DFS_EUNAVAILABLE;
+        return;
+    }
+    c->rc = look(c->run);
+    if (c->rc != 0)
+        return;
+    c->run->sb = v->sb;
+    c->run->sb.compact_revision++;
+    c->run->state = VACUUM_COPYING;
+    v->vacuum = c->run;
+}
+
+static void run_ready(struct writer_cmd *cmd)
+{
+    struct vacuum_call *c = call_of(cmd);
+    bool cancelled = atomic_load_explicit(&c->run->cancel, memory_order_relaxed);
+
+    c->rc = cancelled || c->volume->vacuum != c->run ? DFS_ECANCELLED : 0;
+    if (c->rc == 0)
+        c->run->state = VACUUM_READY;
+}
+
+static void run_take(struct writer_cmd *cmd)
+{
+    struct vacuum_call *c = call_of(cmd);
+
+    c->run = c->volume->vacuum;
+    if (c->run == NULL || c->run->state != VACUUM_READY) {
+        c->run = NULL;
+        c->rc = DFS_ESTALE;
+        return;
+    }
+    c->run->state = VACUUM_COMMITTING;
+    c->bytes = c->volume->preallocated_bytes;
+}
+
+static void run_hold(struct writer_cmd *cmd)
+{
+    struct vacuum_call *c = call_of(cmd);
+
+    c->rc = volume_gen_peek(c->volume) == c->run->gen ? look(c->run) : DFS_ECANCELLED;
+    if (c->rc == 0)
+        append_queue_hold(c->volume);
+}
+
+static void run_detach(struct writer_cmd *cmd)
+{
+    struct vacuum_call *c = call_of(cmd);
+
+    if (c->volume->vacuum == c->run)
+        c->volume->vacuum = NULL;
+}
+
+static void run_unhold(struct writer_cmd *cmd)
+{
+    append_queue_unhold(call_of(cmd)->volume);
+}
+
+/* Bytes are freed and the limit is not reached: it takes writes again. */
+static void unseal(struct volume *v, uint64_t before, uint64_t after)
+{
+    uint64_t freed = before > after ? before - after : 0;
+
+    if (freed * 100 <= before * UNSEAL_PERCENT || (v->size_limit_bytes != 0 && after >= v->size_limit_bytes))
+        return;
+    volume_clear_no_write(v, VOLUME_SEALED);
+}
+
+/* The copy is the volume from here on. */
+static void run_publish(struct writer_cmd *cmd)
+{
+    struct vacuum_call *c = call_of(cmd);
+    struct vacuum *r = c->run;
+    struct volume *v = c->volume;
+    uint64_t before = v->append_pos;
+
+    disk_close(&v->idx_fd);
+    volume_index_attach(v, r->idx_fd, r->idx_bytes, r->idx_crc);
+    r->idx_fd = r->dat_fd = -1;
+    pthread_mutex_lock(&v->lock);
+    v->sb = r->sb;
+    pthread_mutex_unlock(&v->lock);
+    v->append_pos = r->dat_bytes;
+    v->preallocated_bytes = 0;
+    volume_appends_moved(&v->appends, r->dat_bytes);
+    atomic_store_explicit(&v->dat_bytes, r->dat_bytes, memory_order_relaxed);
+    volume_publish(v, c->gen);
+    r->map = NULL;
+    v->vacuum = NULL;
+    if (c->rc != 0)
+        volume_set_no_write(v, VOLUME_DAMAGED, "the exchange of its files was cut short: the next start finishes it");
+    unseal(v, before, r->dat_bytes);
+    append_queue_unhold(v);
+}
+
+static void run_preallocated(struct writer_cmd *cmd)
+{
+    struct vacuum_call *c = call_of(cmd);
+
+    c->volume->preallocated_bytes = c->bytes;
+}
+
+/* ---- a run ---- */
+
+static void run_free(struct vacuum *r)
+{
+    struct volume *v = r->volume;
+
+    disk_close(&r->idx_in);
+    disk_close(&r->dat_fd);
+    disk_close(&r->idx_fd);
+    needle_map_free(r->map);
+    needle_map_free(r->dropped);
+    if (r->epoch != NULL)
+        epoch_unregister(store_epoch(v->store), r->epoch);
+    volume_gen_unref(r->gen);
+    free(r->rows_raw);
+    free(r->rows);
+    free(r->window);
+    free(r->dat_buf);
+    free(r->idx_buf);
+    free(r);
+    volume_unref(v);
+}
+
+static int run_new(struct volume *v, struct vacuum **out)
+{
+    struct vacuum *r = calloc(1, sizeof *r);
+    int rc;
+
+    if (r == NULL)
+        return DFS_ENOMEM;
+    volume_ref(v);
+    r->volume = v;
+    r->idx_in = r->dat_fd = r->idx_fd = -1;
+    r->bytes_per_s = store_options_get(v->store)->vacuum_bytes_per_s;
+    r->paced_from_ns = clock_mono_ns();
+    rc = epoch_register(store_epoch(v->store), &r->epoch);
+    if (rc != 0) {
+        run_free(r);
+        return rc;
+    }
+    /* It holds pointers only while it looks keys up. */
+    epoch_offline(r->epoch);
+    *out = r;
+    return 0;
+}
+
+/* Leaves nothing behind.  The volume is free for another run only after the files are gone. */
+static void give_up(struct vacuum *r)
+{
+    struct volume *v = r->volume;
+
+    disk_close(&r->dat_fd);
+    disk_close(&r->idx_fd);
+    if (vacuum_remove_files(v->base) != 0)
+        log_warning("cannot remove the copy of '%s'; the next run or start does", v->base);
+    (void)on_writer(v, r, run_detach);
+    run_free(r);
+}
+
+void vacuum_drop(struct volume *v)
+{
+    struct vacuum *r = v->vacuum;
+
+    if (r == NULL)
+        return;
+    atomic_store_explicit(&r->cancel, true, memory_order_relaxed);
+    if (r->state != VACUUM_READY)
+        return; /* its thread sees it soon, and cleans up */
+    v->vacuum = NULL;
+    disk_close(&r->dat_fd);
+    disk_close(&r->idx_fd);
+    (void)vacuum_remove_files(v->base);
+    run_free(r);
+}
+
+/* ---- compact ---- */
+
+static int check_room(const struct vacuum *r)
+{
+    struct needle_map_stats stats;
+    struct disk_space space;
+    uint64_t need = ROOM_MARGIN_BYTES;
+    int rc = disk_space(r->volume->location->dir, &space);
+
+    if (rc != 0)
+        return rc;
+    needle_map_stats(r->gen->map, &stats);
+    need += stats.live_bytes + stats.live_count * (NEEDLE_TOMBSTONE_MAX + NEEDLE_ALIGN + IDX_ROW_BYTES_MAX);
+    if (space.free_bytes >= need)
+        return 0;
+    log_warning("no vacuum of '%s': %" PRIu64 " bytes free, its copy may need %" PRIu64, r->volume->base, space.free_bytes,
+                need);
+    return DFS_ENOSPC;
+}
+
+/* Until little enough is left that writes may wait for the rest, or writes come as fast as we copy. */
+static int catch_up(struct vacuum *r)
+{
+    int rc = 0;
+
+    for (int i = 0; i < ROUNDS_MAX && rc == 0; i++) {
+        rc = on_writer(r->volume, r, run_look);
+        if (rc != 0 || r->idx_end == r->idx_done)
+            break;
+        rc = vacuum_copy_tail(r);
+        if (r->dat_end - r->dat_end_before < LAST_ROUND_BYTES)
+            break;
+    }
+    return rc;
+}
+
+static int compact(struct vacuum *r)
+{
+    int rc = check_room(r);
+
+    if (rc == 0)
+        rc = vacuum_copy_open(r);
+    if (rc == 0)
+        rc = vacuum_copy_live(r);
+    if (rc == 0)
+        rc = catch_up(r);
+    if (rc == 0)
+        rc = vacuum_copy_flush(r);
+    return rc == 0 ? on_writer(r->volume, r, run_ready) : rc;
+}
+
+int store_vacuum_compact(struct store *s, uint32_t volume_id, uint64_t preallocate_bytes,
+                         int (*progress)(void *arg, uint64_t bytes), void *arg)
+{
+    struct volume *v = store_get(s, volume_id);
+    struct vacuum *r = NULL;
+    uint64_t start_ns = clock_mono_ns(), before, after;
+    int rc;
+
+    /* The copy is sized to what is live: a whole volume's room asked for and not had would fail again and again. */
+    (void)preallocate_bytes;
+    if (v == NULL)
+        return DFS_ENOVOLUME;
+    rc = run_new(v, &r);
+    if (rc != 0) {
+        volume_unref(v);
+        return rc;
+    }
+    r->progress = progress;
+    r->progress_arg = arg;
+    rc = on_writer(v, r, run_start);
+    if (rc != 0) {
+        run_free(r);
+        volume_unref(v);
+        return rc;
+    }
+    rc = compact(r);
+    before = r->dat_end;
+    after = r->dat_bytes;
+    if (rc != 0) {
+        log_warning("vacuum of '%s' given up after %" PRIu64 " bytes: %s", v->base, after, dfs_err_text(rc));
+        give_up(r);
+    } else {
+        log_info("vacuum of '%s': %" PRIu64 " of %" PRIu64 " bytes copied in %" PRIu64 " ms", v->base, after, before,
+                 (clock_mono_ns() - start_ns) / 1000000);
+    }
+    volume_unref(v);
+    return rc;
+}
+
+/* ---- commit ---- */
+
+/* With writes held.  *c says what became of it; the volume is let go in any case. */
+static int swap_held(struct vacuum *r, struct vacuum_call *c)
+{
+    struct superblock sb;
+    bool swapped = false;
+    int rc = vacuum_copy_tail(r);
+
+    if (rc == 0)
+        rc = vacuum_copy_flush(r);
+    if (rc == 0)
+        rc = vacuum_copy_verify(r);
+    pthread_mutex_lock(&r->volume->lock);
+    sb = r->volume->sb;
+    pthread_mutex_unlock(&r->volume->lock);
+    if (rc == 0)
+        rc = vacuum_copy_superblock(r, &sb);
+    if (rc == 0)
+        rc = volume_gen_new(r->volume, r->dat_fd, r->map, r->sb.compact_revision, r->dat_bytes, &c->gen);
+    if (rc == 0) {
+        rc = vacuum_swap_files(r, &swapped);
+        if (!swapped) {
+            /* The generation was never seen: its parts stay the run's. */
+            c->gen->fd = -1;
+            c->gen->map = NULL;
+            volume_gen_unref(c->gen);
+        }
+    }
+    c->rc = rc;
+    (void)on_writer_at_once(c, swapped ? run_publish : run_unhold);
+    return rc;
+}
+
+/* Room for it to grow into again, if the disk has that and its reserve. */
+static void preallocate(struct volume *v, uint64_t bytes)
+{
+    const struct store_options *o = store_options_get(v->store);
+    struct vacuum_call c = {.volume = v, .bytes = bytes};
+    struct volume_gen *g;
+    struct disk_space space;
+
+    if (bytes == 0 || (atomic_load(&v->no_write) & VOLUME_SEALED) != 0 || disk_space(v->location->dir, &space) != 0 ||
+        space.free_bytes < bytes + o->min_free_bytes + (uint64_t)((double)space.total_bytes * o->min_free_percent / 100))
+        return;
+    g = volume_gen_ref(v);
+    if (g != NULL && disk_preallocate(g->fd, 0, bytes) == 0)
+        (void)on_writer_at_once(&c, run_preallocated);
+    volume_gen_unref(g);
+}
+
+static int commit(struct vacuum *r, struct vacuum_call *c)
+{
+    int rc = catch_up(r);
+
+    if (rc == 0)
+        rc = vacuum_copy_flush(r);
+    /* Most of it now, so that the sync under the hold has little to do. */
+    if (rc == 0)
+        rc = disk_sync(r->dat_fd);
+    if (rc == 0)
+        rc = disk_sync(r->idx_fd);
+    if (rc == 0)
+        rc = catch_up(r);
+    if (rc == 0)
+        rc = on_writer(r->volume, r, run_hold);
+    if (rc != 0)
+        return rc;
+    r->hurry = true;
+    return swap_held(r, c);
+}
+
+int store_vacuum_commit(struct store *s, uint32_t volume_id, uint64_t *dat_bytes, bool *read_only)
+{
+    struct volume *v = store_get(s, volume_id);
+    struct vacuum_call c = {.volume = v};
+    uint64_t before, after;
+    int rc;
+
+    if (v == NULL)
+        return DFS_ENOVOLUME;
+    c.cmd = (struct writer_cmd){.run = run_take, .volume = v};
+    append_queue_cmd_wait(v->location->appends, &c.cmd);
+    rc = c.rc;
+    if (rc != 0) {
+        volume_unref(v);
+        return rc;
+    }
+    rc = commit(c.run, &c);
+    before = c.run->dat_end;
+    after = c.run->dat_bytes;
+    if (c.run->map != NULL) { /* not published */
+        log_warning("vacuum of '%s' not committed: %s", v->base, dfs_err_text(rc));
+        give_up(c.run);
+    } else {
+        log_info("vacuum of '%s' committed: %" PRIu64 " bytes, %" PRIu64 " before, revision %u, %" PRIu64 " corrupt", v->base,
+                 after, before, c.run->sb.compact_revision, c.run->corrupt);
+        run_free(c.run);
+    }
+    if (rc == 0)
+        preallocate(v, c.bytes);
+    if (dat_bytes != NULL)
+        *dat_bytes = atomic_load_explicit(&v->dat_bytes, memory_order_relaxed);
+    if (read_only != NULL)
+        *read_only = !volume_writable(v);
+    volume_unref(v);
+    return rc;
+}
+
+/* ---- the rest ---- */
+
+int store_vacuum_check(struct store *s, uint32_t volume_id, double *garbage_ratio)
+{
+    struct volume *v = store_get(s, volume_id);
+    struct volume_info info;
+
+    if (v == NULL)
+        return DFS_ENOVOLUME;
+    volume_info_get(v, &info);
+    *garbage_ratio = info.file_bytes == 0 ? 0 : (double)info.deleted_bytes / (double)info.file_bytes;
+    volume_unref(v);
+    return 0;
+}
+
+static void run_cleanup(struct writer_cmd *cmd)
+{
+    struct vacuum_call *c = call_of(cmd);
+    struct vacuum *r = c->volume->vacuum;
+
+    if (r == NULL)
+        c->rc = vacuum_remove_files(c->volume->base);
+    else if (r->state == VACUUM_COMMITTING)
+        c->rc = DFS_EBUSY;
+    else
+        vacuum_drop(c->volume);
+}
+
+int store_vacuum_cleanup(struct store *s, uint32_t volume_id)
+{
+    struct volume *v = store_get(s, volume_id);
+    int rc;
+
+    if (v == NULL)
+        return DFS_ENOVOLUME;
+    rc = on_writer(v, NULL, run_cleanup);
+    volume_unref(v);
+    return rc;
+}
