@@ -63,14 +63,17 @@ struct http_call_request {
 };
 
 /* Starts a call.  DFS_EINVAL: method, target or headers that would break the request's framing; DFS_ENOTFOUND: host neither
- * numeric nor resolved; DFS_EBUSY: too many calls in line; DFS_ECANCELLED: client is being freed; DFS_ENOMEM.
+ * numeric nor resolved; DFS_EBUSY: too many calls in line; DFS_ECANCELLED: the client is being freed; DFS_ENOMEM.
  *
- * A call without a body, or any GET/HEAD, is tried once more on a fresh connection when a kept one turns out to
- * be closed before any answer byte; so is a call whose request could not have been processed, because not all of it had been sent.  Others fail with DFS_ECLOSED.
+ * A call without a body, or any GET/HEAD, is tried once more on a fresh connection when a kept one turns out to be closed
+ * before any answer byte; so is a call whose request could not have been processed, because not all of it had been sent.
+ * Others fail with DFS_ECLOSED.
+ *
  * 0: on_done will be called later, never inside http_call_start.  Negative: not started, nothing will be called. */
 int http_call_start(struct http_client *c, const struct http_call_request *req, struct http_call **out);
 void http_call_resume(struct http_call *call);
-/* on_done is called with DFS_ECANCELLED before this returns; the connection is closed.  Also allowed inside on_head and on_body. */
+/* on_done is called with DFS_ECANCELLED before this returns; the connection is closed.  Also allowed inside on_head and
+ * on_body. */
 void http_call_cancel(struct http_call *call);
 
 /* Resolve a host once, blocking (start-up and tools only), and remember it for this client.  As addr_resolve(). */

@@ -8,8 +8,8 @@
 
 #include "needle/bytes.h"
 
-/* Decodes %XX into out (cap at least in.n; may be in.p itself); plus_is_space for form fields.  *n is the length.  DFS_EINVAL for a broken
- * escape or a NUL. */
+/* Decodes %XX into out (cap at least in.n; may be in.p itself); plus_is_space for form fields.  *n is the length.
+ * DFS_EINVAL for a broken escape or a NUL. */
 int http_percent_decode(struct bytes in, bool plus_is_space, char *out, size_t *n);
 
 /* Query or form parameters, decoded into one owned buffer.  At most HTTP_PARAMS_MAX; more is DFS_ETOOBIG. */
@@ -23,7 +23,8 @@ struct http_params {
     char *owned;
 };
 void http_params_init(struct http_params *p);
-/* Adds the fields of a query string or form body; earlier ones stay valid, nothing is added on failure.  DFS_EINVAL (broken escape), DFS_ETOOBIG, DFS_ENOMEM. */
+/* Adds the fields of a query string or form body; earlier ones stay valid, nothing is added on failure.  DFS_EINVAL (broken
+ * escape), DFS_ETOOBIG, DFS_ENOMEM. */
 int http_params_parse(struct http_params *p, struct bytes text);
 /* First field of the name; p == NULL when absent. */
 struct bytes http_params_get(const struct http_params *p, const char *name);
