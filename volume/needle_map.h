@@ -37,8 +37,10 @@ struct needle_map_stats {
  * (a tool, or a copy that is being built); such a map must not be published. */
 int needle_map_memory_new(struct epoch *epoch, unsigned offset_width, uint64_t expected, struct needle_map **out);
 
-/* leveldb backend in folder `path` (B.ldb); a cache of the .idx: any error in it means throw away and rebuild.
- * checkpoint tells up to where it is complete (0, 0 when it is new or was not to be trusted and has been emptied). */
+/* leveldb backend in folder `path` (B.ldb, made if need be); a cache of the .idx: any error in it means throw away and rebuild.
+ * *checkpoint tells up to where it is complete: that of the last commit before a clean close, or zeros when it is new or was not
+ * to be trusted and has been emptied.  A map is closed cleanly when its last change went into a commit with a checkpoint.
+ * cache_bytes bounds its memory, at least 1 MB.  DFS_EIO: it cannot be opened even empty. */
 struct needle_map_checkpoint {
     uint64_t idx_rows;
     uint64_t dat_bytes;
