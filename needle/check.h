@@ -4,6 +4,8 @@
 #ifndef DFS_NEEDLE_CHECK_H
 #define DFS_NEEDLE_CHECK_H
 
+#include <stddef.h>
+
 /* Prints one line to standard error and aborts.  Does not return. */
 __attribute__((noreturn, cold)) void check_failed(const char *expr, const char *file, int line, const char *func);
 

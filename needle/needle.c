@@ -143,7 +143,8 @@ static size_t encode_meta(const struct needle *n, uint8_t *out)
     return at;
 }
 
-size_t needle_encode_trail(uint8_t version, const struct needle *n, uint8_t out[NEEDLE_TRAILER_MAX])
+/* Writes no more than the trail's own length, so that records known to be short need no long buffer. */
+static size_t write_trail(uint8_t version, const struct needle *n, uint8_t *out)
 {
     uint64_t in_front = needle_trail_offset(version, n->body_bytes, n->data_bytes);
     uint64_t whole = needle_record_bytes(version, n->body_bytes);
@@ -164,6 +165,11 @@ size_t needle_encode_trail(uint8_t version, const struct needle *n, uint8_t out[
     return (size_t)(whole - in_front);
 }
 
+size_t needle_encode_trail(uint8_t version, const struct needle *n, uint8_t out[NEEDLE_TRAILER_MAX])
+{
+    return write_trail(version, n, out);
+}
+
 size_t needle_encode_tombstone(uint8_t version, const struct needle_header *deleted, uint32_t deleted_checksum,
                                uint64_t append_at_ns, uint8_t out[NEEDLE_TOMBSTONE_MAX])
 {
@@ -173,12 +179,10 @@ size_t needle_encode_tombstone(uint8_t version, const struct needle_header *dele
         .checksum = needle_tombstone_checksum(deleted_checksum),
         .append_at_ns = append_at_ns,
     };
-    uint8_t trail[NEEDLE_TRAILER_MAX];
-    size_t head_bytes = needle_encode_head(version, &n, out);
-    size_t trail_bytes = needle_encode_trail(version, &n, trail);
 
-    memcpy(out + head_bytes, trail, trail_bytes);
-    return head_bytes + trail_bytes;
+    /* Without a body the head is the header, and both together are the shortest record there is. */
+    needle_header_encode(&(struct needle_header){n.cookie, n.key, 0}, out);
+    return NEEDLE_HEADER_BYTES + write_trail(version, &n, out + NEEDLE_HEADER_BYTES);
 }
 
 /* ---- filler ---- */
@@ -203,7 +207,6 @@ int needle_filler_make(uint8_t version, uint64_t gap_bytes, uint64_t append_at_n
 {
     uint64_t min = needle_record_bytes_min(version);
     struct needle n = {.append_at_ns = append_at_ns};
-    uint8_t trail[NEEDLE_TRAILER_MAX];
     uint64_t piece;
 
     if (gap_bytes % NEEDLE_ALIGN != 0 || gap_bytes < min)
@@ -218,9 +221,8 @@ int needle_filler_make(uint8_t version, uint64_t gap_bytes, uint64_t append_at_n
     out->record_bytes = piece;
     out->needle = n;
     out->head_bytes = (uint32_t)needle_encode_head(version, &n, out->head);
-    out->trail_bytes = (uint32_t)needle_encode_trail(version, &n, trail);
-    CHECK(out->trail_bytes <= sizeof out->trail);
-    memcpy(out->trail, trail, out->trail_bytes);
+    out->trail_bytes = (uint32_t)write_trail(version, &n, out->trail);
+    CHECK(out->trail_bytes <= sizeof out->trail); /* flags, checksum, time, padding: 21 at most */
     return 0;
 }
 
