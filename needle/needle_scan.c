@@ -136,20 +136,31 @@ void needle_scan_header(uint8_t version, struct bytes window, uint64_t pos, uint
                                                                                 : NEEDLE_SCAN_RECORD;
 }
 
+bool needle_resync_affords(struct needle_resync *r, uint64_t data_bytes)
+{
+    if (data_bytes <= r->crc_bytes_left / BUDGET_SHARE)
+        return true;
+    r->skipped++;
+    return false;
+}
+
+void needle_resync_charge(struct needle_resync *r, uint64_t data_bytes)
+{
+    r->crc_bytes_left -= min_u64(data_bytes, r->crc_bytes_left);
+}
+
 /* The whole record is in the window: do body and checksum hold?  With a budget, a checksum that does not is charged to it,
  * and one that it cannot afford is taken for wrong. */
 static bool record_holds(struct needle_resync *r, uint8_t version, struct bytes rec, struct needle *n, struct bytes *data)
 {
     if (needle_decode(version, rec, n, data) != 0)
         return false;
-    if (r != NULL && data->n > r->crc_bytes_left / BUDGET_SHARE) {
-        r->skipped++;
+    if (r != NULL && !needle_resync_affords(r, data->n))
         return false;
-    }
     if (needle_verify(n, *data) == 0)
         return true;
     if (r != NULL)
-        r->crc_bytes_left -= data->n;
+        needle_resync_charge(r, data->n);
     return false;
 }
 

@@ -81,6 +81,11 @@ bool needle_resync_next(struct needle_resync *r, uint8_t version, struct bytes w
 void needle_resync_step(struct needle_resync *r, uint8_t version, struct bytes window, uint64_t pos, uint64_t file_bytes,
                         struct needle_scan_item *out);
 
+/* For a caller that checks a record longer than its window piece by piece: whether the budget allows it (else counted in
+ * r->skipped), and what to charge when the checksum was wrong. */
+bool needle_resync_affords(struct needle_resync *r, uint64_t data_bytes);
+void needle_resync_charge(struct needle_resync *r, uint64_t data_bytes);
+
 /* needle_resync_next() with a budget for this window alone.  A loop of resyncs over one file keeps a struct needle_resync instead, or
  * the loop may take quadratic time. */
 bool needle_scan_resync(uint8_t version, struct bytes window, size_t from, uint64_t pos, uint64_t file_bytes,

@@ -460,6 +460,24 @@ static void hostile_headers(void **state)
     free(p);
 }
 
+static void budget_runs_out_and_stays_at_zero(void **state)
+{
+    struct needle_resync r;
+
+    (void)state;
+    needle_resync_init(&r, 1000);
+    assert_int_equal(r.crc_bytes_left, 8000 + (1 << 20));
+    assert_true(needle_resync_affords(&r, r.crc_bytes_left / 2));
+    assert_false(needle_resync_affords(&r, r.crc_bytes_left / 2 + 1));
+    assert_int_equal(r.skipped, 1);
+    needle_resync_charge(&r, r.crc_bytes_left - 10);
+    assert_true(needle_resync_affords(&r, 5));
+    needle_resync_charge(&r, 11);
+    assert_int_equal(r.crc_bytes_left, 0);
+    assert_true(needle_resync_affords(&r, 0));
+    assert_false(needle_resync_affords(&r, 1));
+}
+
 /* A long genuine record is found however much of the budget shorter false ones have eaten before, within its bound. */
 static void honest_record_behind_false_ones(void **state)
 {
@@ -527,6 +545,7 @@ int main(void)
         cmocka_unit_test(resync_behind_zeros),
         cmocka_unit_test(torn_record_with_a_dat_inside),
         cmocka_unit_test(hostile_headers),
+        cmocka_unit_test(budget_runs_out_and_stays_at_zero),
         cmocka_unit_test(honest_record_behind_false_ones),
         cmocka_unit_test(random_windows),
     };
