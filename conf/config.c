@@ -184,7 +184,7 @@ static int finish_master(struct config *c, int cmd)
                       ADDR_GRPC_PORT_STEP);
     if (m->dir[0] == '\0' && cmd == CMD_MASTER)
         m->dir = "./data";
-    return 0;
+    return master_peers_check(m) == 0 ? 0 : -1;
 }
 
 /* The volume server of `dfs server` talks to the master beside it over the advertised address, as if apart. */

@@ -179,6 +179,8 @@ static int wait_for_growth(struct assign *a)
     int rc;
 
     a->master->counts[COUNT_PICK_FAILED]++;
+    if (a->master->draining)
+        return refuse(a, DFS_ECANCELLED, 503, "the master is stopping");
     if (warming_up(a->master))
         return DFS_EAGAIN; /* parked: assign_retry() comes with the next full heartbeat */
     if (a->rounds > 0 && volume_growth_made(a->layout) == 0 && trouble[0] != '\0')
@@ -281,6 +283,20 @@ void assign_retry(struct master_server *m)
         next = a->next;
         if (!a->in_keys && !a->in_growth)
             try_again(a);
+    }
+}
+
+void assign_refuse_all(struct master_server *m)
+{
+    for (struct assign *a = m->waiting, *next; a != NULL; a = next) {
+        next = a->next;
+        unlink_waiting(a);
+        if (a->in_growth)
+            volume_growth_unwait(a->layout, &a->growth_wait);
+        a->in_growth = false;
+        a->cancelled = false;
+        refuse(a, DFS_ECANCELLED, 503, "the master is stopping");
+        a->done(a, DFS_ECANCELLED);
     }
 }
 

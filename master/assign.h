@@ -51,6 +51,8 @@ int assign_start(struct assign *a);
 bool assign_cancel(struct assign *a, void (*free_fn)(struct assign *a));
 /* Servers have come or the warm-up is over: parked assigns try again. */
 void assign_retry(struct master_server *m);
+/* The loop has ended: answers all that wait. */
+void assign_refuse_all(struct master_server *m);
 /* Answers what has waited too long. */
 void assign_sweep(struct master_server *m);
 

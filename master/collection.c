@@ -16,7 +16,7 @@ struct deletion {
     char name[PLACE_NAME_MAX + 1];
     uint32_t pending;
     int rc;
-    char why[256];
+    char why[ADDR_TEXT_MAX + 256];
     collection_delete_cb *done;
     void *arg;
 };

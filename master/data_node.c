@@ -19,12 +19,21 @@ int data_node_new(const struct addr *addr, struct data_node **out)
     return 0;
 }
 
+void data_node_close(struct data_node *n)
+{
+    struct grpc_channel *ch = n->channel;
+
+    n->closed = true;
+    n->channel = NULL;
+    if (ch != NULL)
+        grpc_channel_free(ch);
+}
+
 void data_node_free(struct data_node *n)
 {
     if (n == NULL)
         return;
-    if (n->channel != NULL)
-        grpc_channel_free(n->channel);
+    data_node_close(n);
     free(n->volumes);
     free(n);
 }
@@ -38,9 +47,9 @@ uint64_t data_node_free_slots(const struct data_node *n)
 
 int data_node_channel(struct data_node *n, struct loop *loop, struct grpc_channel **out)
 {
-    int rc = 0;
+    int rc = n->closed ? DFS_ECANCELLED : 0;
 
-    if (n->channel == NULL)
+    if (rc == 0 && n->channel == NULL)
         rc = grpc_channel_new(loop, &n->addr, NULL, NULL, &n->channel);
     if (rc == 0)
         *out = n->channel;

@@ -42,6 +42,7 @@ struct data_node {
     uint32_t volume_count, volume_cap;
 
     struct grpc_channel *channel;  /* made on first use */
+    bool closed;                   /* the master is ending: no new channel */
     uint64_t backoff_until_ms;
     uint32_t backoff_ms;
     char last_error[ADDR_TEXT_MAX + 128];          /* of the last failed allocation */
@@ -52,10 +53,13 @@ struct data_node {
 int data_node_new(const struct addr *addr, struct data_node **out);
 void data_node_free(struct data_node *n);
 
+/* Ends its calls (they are closed with GRPC_CANCELLED) and makes no new ones. */
+void data_node_close(struct data_node *n);
+
 /* Slots for new volumes; 0 when down. */
 uint64_t data_node_free_slots(const struct data_node *n);
 
-/* The channel to it, dialled on first use. */
+/* The channel to it, dialled on first use.  DFS_ECANCELLED once closed. */
 int data_node_channel(struct data_node *n, struct loop *loop, struct grpc_channel **out);
 
 int data_node_add_volume(struct data_node *n, struct topo_volume *v);

@@ -5,10 +5,12 @@
 #include <stdbool.h>
 #include <stdint.h>
 
+#include "master/assign.h"
 #include "master/master_server.h"
 #include "master/sequencer.h"
 #include "master/topology.h"
 #include "master/volume_growth.h"
+#include "net/chunkq.h"
 #include "net/http_client.h"
 #include "net/http_server.h"
 #include "net/http_util.h"
@@ -19,7 +21,6 @@
 
 struct subscriber;
 struct vacuum_run;
-struct assign;
 
 /* How long a fresh master waits for the servers it knew. */
 #define MASTER_WARM_UP_MS 15000u
@@ -56,7 +57,9 @@ struct master_server {
     struct http_server *http, *http_metrics;
     struct grpc_server *grpc;
     struct http_client *client; /* for /submit and /delete */
-    struct whitelist *white_list;
+    struct whitelist white_list;
+    struct chunk_pool *chunks; /* bodies of /submit */
+    uint64_t submit_bytes;     /* admitted and not yet answered */
     struct metrics *metrics;
 
     struct subscriber *subscribers;
@@ -72,6 +75,7 @@ struct master_server {
     struct loop_timer drain_timer;
     void (*drain_done)(void *arg);
     void *drain_arg;
+    uint64_t drain_until_ms;
     bool draining;
     uint64_t start_s, start_ms;
     uint32_t servers_before; /* up when the master last ran */
@@ -102,7 +106,39 @@ void vacuum_free(struct master_server *m);
 /* The last run, for /dir/status: a JSON value. */
 void vacuum_status(const struct master_server *m, struct jsonw *w);
 
-/* ---- master_http.c, master_status.c, submit.c ---- */
+/* ---- submit.c ---- */
+struct master_req;
+/* POST /submit: assign, then hand the body on to the volume server.  The handler's four steps. */
+void submit_request(struct master_req *q);
+int submit_body(struct master_req *q, struct bytes in, size_t *taken);
+void submit_end(struct master_req *q);
+void submit_close(struct master_req *q);
+/* /delete?fid=a&fid=b of release 0.76. */
+void batch_delete(struct master_req *q);
+
+/* One HTTP request to the master. */
+struct master_req {
+    struct http_req *http;
+    struct master_server *master;
+    const struct master_route *route;
+    struct http_params params;
+    char *form; /* body of a form post */
+    size_t form_bytes;
+    struct assign assign;
+    bool assigning, vacuum_waiting, closed;
+    struct vacuum_waiter vacuum_wait;
+    struct growth_waiter growth_wait;
+    bool growing;
+    struct volume_layout *grow_layout;
+    uint64_t grow_count;
+    struct submit *submit;
+};
+void master_reply_json(struct master_req *q, int status, struct jsonw *w);
+bool master_req_pretty(const struct master_req *q);
+/* The assign parameters of a request. */
+int master_req_assign(struct master_req *q);
+
+/* ---- master_http.c, master_status.c ---- */
 extern const struct http_handler master_http_handler, master_metrics_handler;
 void status_dir(struct master_server *m, struct jsonw *w);
 void status_volumes(struct master_server *m, struct jsonw *w);
@@ -111,6 +147,8 @@ void status_collection(struct master_server *m, const char *name, bool detail, s
 void status_page(struct master_server *m, struct metric_text *out);
 int master_metrics_init(struct master_server *m);
 extern const char *const master_version;
+/* Resident memory of this process; 0 when it cannot be told. */
+uint64_t master_resident_bytes(void);
 
 /* ---- collection.c ---- */
 /* Deletes every volume of it on every server; done is called with the number deleted or DFS_ENOTFOUND ... never inside. */

@@ -40,6 +40,10 @@ struct master_options {
 
 void master_options_init(struct master_options *o);
 
+/* Whether this master may run alone with these peers: 0; DFS_EUNSUPPORTED after one line on standard error when more than itself is
+ * named; DFS_EINVAL. */
+int master_peers_check(const struct master_options *o);
+
 /* Reads (or makes) the state, binds both ports.  o is copied, its strings are borrowed for the server's life.  The HTTP and gRPC
  * servers run on `loop`, which the caller runs.  On failure one log line says what and why: DFS_EBUSY address in use,
  * DFS_EINVAL, DFS_EIO, ... */

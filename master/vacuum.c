@@ -443,6 +443,8 @@ void vacuum_free(struct master_server *m)
     if (m->vacuum == NULL)
         return;
     loop_timer_release(&m->vacuum->next_timer);
+    if (m->vacuum->active)
+        end_run(m->vacuum);
     free(m->vacuum->ids);
     free(m->vacuum);
     m->vacuum = NULL;
