@@ -17,6 +17,8 @@
 #define PART_HEADERS_MAX 64u
 #define PADDING_MAX 64u /* blanks behind a boundary */
 #define DELIM_MAX (4u + MULTIPART_BOUNDARY_MAX)
+/* What nearly every form fits; a struct of its worst case would cost a slow upload seven pages. */
+#define HEAD_INLINE_BYTES 1024u
 
 enum state {
     STATE_PREAMBLE, /* before the first boundary: dropped */
@@ -44,13 +46,14 @@ struct multipart {
     size_t pending_from, pending_to; /* range of `delim` that turned out to be data and waits to go out */
     size_t delim_len;
     size_t tail_len; /* bytes behind the delimiter, kept in delim[delim_len..] */
-    size_t head_len;
+    char *head; /* inline_head, or of its own */
+    size_t head_len, head_cap;
+    char *names; /* decoded field and file name of the current part */
 
     struct multipart_part part;
     struct multipart_header headers[PART_HEADERS_MAX];
     char delim[DELIM_MAX + PADDING_MAX + 2];
-    char head[MULTIPART_PART_HEAD_MAX];
-    char name[MULTIPART_PART_HEAD_MAX + 1], filename[MULTIPART_PART_HEAD_MAX + 1];
+    char inline_head[HEAD_INLINE_BYTES];
 };
 
 /* The delimiter in use starts here. */
@@ -79,6 +82,8 @@ int multipart_new(struct bytes boundary, const struct multipart_ops *ops, void *
     m->ops = ops;
     m->arg = arg;
     m->state = STATE_PREAMBLE;
+    m->head = m->inline_head;
+    m->head_cap = sizeof m->inline_head;
     memcpy(m->delim, "\r\n--", 4);
     memcpy(m->delim + 4, boundary.p, boundary.n);
     m->delim_len = 4 + boundary.n;
@@ -89,6 +94,11 @@ int multipart_new(struct bytes boundary, const struct multipart_ops *ops, void *
 
 void multipart_free(struct multipart *m)
 {
+    if (m == NULL)
+        return;
+    if (m->head != m->inline_head)
+        free(m->head);
+    free(m->names);
     free(m);
 }
 
@@ -149,18 +159,32 @@ static struct bytes part_header(const struct multipart *m, const char *name)
     return BYTES_NONE;
 }
 
-static int part_parse(struct multipart *m)
+/* Field and file name, decoded side by side into memory that lasts as long as the part. */
+static int part_names(struct multipart *m, struct bytes disposition)
 {
     size_t n;
+    free(m->names);
+    m->names = NULL;
+    if (disposition.n == 0)
+        return 0;
+    m->names = malloc(2 * (disposition.n + 1));
+    if (m->names == NULL)
+        return DFS_ENOMEM;
+    if (http_value_param(disposition, "name", m->names, &n))
+        m->part.name = bytes_of(m->names, n);
+    m->part.filename = http_disposition_name(disposition, m->names + disposition.n + 1);
+    return 0;
+}
+
+static int part_parse(struct multipart *m)
+{
     memset(&m->part, 0, sizeof m->part);
     int rc = part_split(m);
+    if (rc == 0)
+        rc = part_names(m, part_header(m, "Content-Disposition"));
     if (rc != 0)
         return rc;
     m->part.headers = m->headers;
-    struct bytes disposition = part_header(m, "Content-Disposition");
-    if (http_value_param(disposition, "name", m->name, &n))
-        m->part.name = bytes_of(m->name, n);
-    m->part.filename = http_disposition_name(disposition, m->filename);
     m->part.content_type = part_header(m, "Content-Type");
     if (m->part.content_type.n == 0)
         m->part.content_type = BYTES_NONE;
@@ -189,13 +213,27 @@ static int part_begin(struct multipart *m)
     return m->ops->part(m->arg, &m->part);
 }
 
+static int head_grow(struct multipart *m)
+{
+    if (m->head_cap == MULTIPART_PART_HEAD_MAX)
+        return DFS_ETOOBIG;
+    char *head = malloc(MULTIPART_PART_HEAD_MAX);
+    if (head == NULL)
+        return DFS_ENOMEM;
+    memcpy(head, m->head, m->head_len);
+    m->head = head;
+    m->head_cap = MULTIPART_PART_HEAD_MAX;
+    return 0;
+}
+
 /* Takes head bytes up to the empty line.  *used is set also on failure. */
 static int feed_head(struct multipart *m, struct bytes in, size_t *used)
 {
     size_t i = 0;
     while (i < in.n) {
-        if (m->head_len == sizeof m->head)
-            return DFS_ETOOBIG;
+        int rc = m->head_len == m->head_cap ? head_grow(m) : 0;
+        if (rc != 0)
+            return rc;
         char c = m->head[m->head_len++] = in.p[i++];
         if (c != '\n')
             continue;

@@ -37,7 +37,7 @@ struct multipart_ops {
 
 /* boundary: from the Content-Type.  DFS_EINVAL when empty or too long. */
 int multipart_new(struct bytes boundary, const struct multipart_ops *ops, void *arg, struct multipart **out);
-/* DFS_EPROTO for broken framing, DFS_ETOOBIG for endless part heads or too many parts. */
+/* DFS_EPROTO for broken framing, DFS_ETOOBIG for endless part heads or too many parts, DFS_ENOMEM; these stick. */
 int multipart_feed(struct multipart *m, struct bytes in, size_t *consumed);
 /* The body has ended: DFS_EPROTO unless the closing boundary was seen and at least one part. */
 int multipart_end(struct multipart *m);

@@ -434,6 +434,50 @@ static void test_idle_close(void **state)
     loop_timer_release(&t);
 }
 
+static void test_idle_timeout(void **state)
+{
+    (void)state;
+    struct probe p;
+    struct loop_timer t;
+    struct http_client_options o;
+    http_client_options_init(&o);
+    o.loop = loop;
+    o.idle_timeout_ms = 20;
+    http_client_free(client);
+    assert_int_equal(http_client_new(&o, &client), 0);
+    get(&p, "/ok");
+    assert_int_equal(http_client_stats(client).open, 1);
+    loop_timer_init(&t, loop, on_stop_timer, NULL);
+    loop_timer_set(&t, 60);
+    loop_run(loop);
+    assert_int_equal(http_client_stats(client).open, 0);
+    get(&p, "/ok");
+    assert_int_equal(p.rc, 0);
+    loop_timer_release(&t);
+}
+
+/* A body that could not be sent whole on a closed connection was not processed: it is sent again. */
+static void test_stale_unsent(void **state)
+{
+    (void)state;
+    struct probe p;
+    size_t n = 32u << 20;
+    char *big = calloc(1, n);
+    assert_non_null(big);
+    struct bytes body = bytes_of(big, n);
+    get(&p, "/once");
+    memset(&p, 0, sizeof p);
+    struct http_call_request r = request(&p, HTTP_POST, "/echo");
+    r.body = &body;
+    r.body_count = 1;
+    assert_int_equal(start_request(&p, &r), 0);
+    run();
+    assert_int_equal(p.rc, 0);
+    assert_int_equal(p.status, 201);
+    assert_int_equal(p.total, n);
+    free(big);
+}
+
 static void test_early_answer(void **state)
 {
     (void)state;
@@ -686,6 +730,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         T(test_keep_alive), T(test_post),          T(test_large),    T(test_forms),        T(test_cut),
         T(test_protocol),   T(test_refused_requests), T(test_stale), T(test_idle_close),   T(test_early_answer),
+        T(test_idle_timeout), T(test_stale_unsent),
         T(test_deadline),   T(test_connect),       T(test_cancel),   T(test_body_refused), T(test_pause),
         T(test_crowd),      T(test_free_busy),
     };
