@@ -67,6 +67,8 @@ int disk_location_open(struct store *store, uint32_t index, const char *dir, uin
                        struct disk_location **out);
 /* Adds a VOLUME_LOADING volume to the store for each .dat found (and cleans what a crash left of vacuums: see vacuum.h). */
 int disk_location_list(struct disk_location *loc);
+/* Adds the volume with that id, if there is a .dat of it here.  *out with a reference; DFS_ENOTFOUND, DFS_EEXIST. */
+int disk_location_add(struct disk_location *loc, uint32_t id, struct volume **out);
 int disk_location_load_start(struct disk_location *loc);
 /* Identity and free space; sets low_space / offline and the volumes' bits, with hysteresis.  Maintenance, every few seconds. */
 void disk_location_check(struct disk_location *loc);

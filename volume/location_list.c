@@ -135,11 +135,27 @@ static void refuse_if_unfinished(struct volume *v)
     }
 }
 
+static int add_volume(struct disk_location *loc, uint32_t id, struct bytes collection)
+{
+    struct volume *v;
+    int rc = volume_new(loc, id, collection, &v);
+
+    if (rc != 0)
+        return rc;
+    refuse_if_unfinished(v);
+    rc = store_table_add(loc->store, v);
+    if (rc == 0)
+        return 0;
+    if (rc == DFS_EEXIST)
+        store_add_duplicate(loc->store, id, v->base);
+    volume_unref(v);
+    return rc;
+}
+
 static int on_dat(const char *name, void *arg)
 {
     struct listing *l = arg;
     struct bytes base, collection;
-    struct volume *v;
     uint32_t id;
     int rc;
 
@@ -149,17 +165,40 @@ static int on_dat(const char *name, void *arg)
         log_warning("'%s/%s' does not have the name of a volume: left alone", l->loc->dir, name);
         return 0;
     }
-    rc = volume_new(l->loc, id, collection, &v);
+    rc = add_volume(l->loc, id, collection);
+    return rc == DFS_EEXIST ? 0 : rc;
+}
+
+struct finding {
+    struct disk_location *loc;
+    uint32_t id;
+    bool found;
+};
+
+static int on_wanted(const char *name, void *arg)
+{
+    struct finding *f = arg;
+    struct bytes base, collection;
+    uint32_t id;
+
+    if (f->found || !name_strip_suffix(bytes_str(name), ".dat", &base) || volume_base_parse(base, &collection, &id) != 0 ||
+        id != f->id)
+        return 0;
+    f->found = true;
+    return add_volume(f->loc, id, collection);
+}
+
+int disk_location_add(struct disk_location *loc, uint32_t id, struct volume **out)
+{
+    struct finding f = {.loc = loc, .id = id};
+    int rc = disk_location_verify(loc);
+
+    if (rc == 0)
+        rc = disk_list(loc->dir, on_wanted, &f);
     if (rc != 0)
         return rc;
-    refuse_if_unfinished(v);
-    rc = store_table_add(l->loc->store, v);
-    if (rc == 0)
-        return 0;
-    if (rc == DFS_EEXIST)
-        store_add_duplicate(l->loc->store, id, v->base);
-    volume_unref(v);
-    return rc == DFS_EEXIST ? 0 : rc;
+    *out = f.found ? store_get(loc->store, id) : NULL;
+    return *out == NULL ? DFS_ENOTFOUND : 0;
 }
 
 /* Bytes that earlier openings cut off and kept: they count against the bound. */

@@ -85,6 +85,8 @@ void store_volumes_free(struct volume **list, uint32_t count);
 void store_changed(struct store *s);
 /* Makes every attached loop take a step soon.  Any thread. */
 void store_nudge_loops(struct store *s);
+/* Tells the writer of the location the store's size limit; it seals and unseals by it.  Any thread. */
+void store_post_size_limit(struct disk_location *loc);
 /* One location has finished loading. */
 void store_location_loaded(struct store *s, struct disk_location *loc);
 void store_add_duplicate(struct store *s, uint32_t id, const char *path);

@@ -221,10 +221,9 @@ const char *volume_no_write_text(unsigned bits)
         unsigned bit;
         const char *text;
     } names[] = {
-        {VOLUME_BROKEN, "broken"},     {VOLUME_OFFLINE, "offline"},   {VOLUME_CLOSING, "closing"},
-        {VOLUME_UNMOUNTED, "unmounted"}, {VOLUME_LOADING, "loading"}, {VOLUME_FLUSH_FAILED, "flush failed"},
-        {VOLUME_DAMAGED, "damaged"},   {VOLUME_DISK_LOW, "disk low"}, {VOLUME_MARKED, "marked read-only"},
-        {VOLUME_SEALED, "sealed"},
+        {VOLUME_BROKEN, "broken"},     {VOLUME_OFFLINE, "offline"},   {VOLUME_CLOSING, "closing"}, {VOLUME_UNMOUNTED, "unmounted"},
+        {VOLUME_LOADING, "loading"},   {VOLUME_FLUSH_FAILED, "flush failed"}, {VOLUME_DAMAGED, "damaged"},
+        {VOLUME_DISK_LOW, "disk low"}, {VOLUME_MARKED, "marked read-only"},   {VOLUME_SEALED, "sealed"},
     };
 
     for (size_t i = 0; i < ARRAY_LEN(names); i++)

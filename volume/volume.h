@@ -138,6 +138,8 @@ struct volume {
     _Atomic uint64_t corrupt_count;   /* records that failed verification since start */
     _Atomic uint64_t expire_at_s;     /* ttl volumes: 0 = never */
     _Atomic uint64_t cut_bytes;       /* kept aside in B.cut-* files */
+    _Atomic uint64_t ckp_dat_bytes;   /* covered by the last checkpoint */
+    _Atomic uint64_t ckp_at_ms;       /* when it was tried last */
     _Atomic uint64_t idx_rows_replayed; /* rows that the last opening had to apply */
     atomic_uint generations;          /* alive: a mount waits until those of before are closed */
 

@@ -241,7 +241,7 @@ int volume_close(struct volume *v)
     vacuum_drop(v);
     volume_index_flush(v);
     trim_tail(v, g->fd);
-    rc = volume_index_checkpoint(v);
+    rc = v->idx_fd < 0 ? 0 : volume_index_checkpoint(v); /* without one the load has said so */
     commit_map(v, g);
     volume_publish(v, NULL);
     disk_close(&v->idx_fd);

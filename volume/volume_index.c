@@ -257,5 +257,6 @@ int volume_index_checkpoint(struct volume *v)
         return rc;
     }
     v->ckp = now;
+    atomic_store_explicit(&v->ckp_dat_bytes, now.dat_bytes, memory_order_relaxed);
     return 0;
 }

@@ -1,0 +1,324 @@
+/* Which rows of an .idx hold.
+ *
+ * A row is taken at its word where it meets its neighbours.  Where two rows do not meet, or beside rows that cannot be, the
+ * record's own header decides.  So a sound index costs no read of the .dat, and a damaged one a read for each place of damage. */
+#include "volume/repair_rows.h"
+
+#include <stdlib.h>
+
+#include "needle/err.h"
+
+/* A .dat cannot have so many rows: the file is something else. */
+static uint64_t rows_max(const struct load *l)
+{
+    return l->dat_bytes / needle_record_bytes_min(NEEDLE_V2) * 4 + 1024;
+}
+
+/* ---- one row by itself ---- */
+
+static bool is_zeros(const struct idx_row *row)
+{
+    return row->key == 0 && row->offset.units8 == 0 && row->size == 0;
+}
+
+static void drop(struct repair_rows *r, struct repair_row *row)
+{
+    row->flags |= ROW_DROPPED;
+    r->changed = true;
+    r->dropped++;
+}
+
+/* A tombstone whose place is wrong still deletes. */
+static void unplace_or_drop(struct repair_rows *r, struct repair_row *row)
+{
+    if (!idx_row_deletes(&row->row) || row->row.key == 0) {
+        drop(r, row);
+        return;
+    }
+    row->flags |= ROW_NO_PLACE;
+    row->row.offset.units8 = 0;
+    row->row.size = IDX_SIZE_TOMBSTONE;
+    r->changed = true;
+    r->corrected++;
+}
+
+static bool place_possible(const struct repair_rows *r, const struct repair_row *row)
+{
+    return repair_row_pos(row) >= r->base_pos && repair_row_end(r, row) <= r->load->dat_bytes;
+}
+
+static int append_row(struct repair_rows *r, const struct idx_row *row, struct repair_row **out)
+{
+    if (r->count == r->cap) {
+        uint32_t cap = r->cap == 0 ? 1024 : r->cap * 2;
+        struct repair_row *rows = realloc(r->rows, cap * sizeof *rows);
+
+        if (rows == NULL)
+            return DFS_ENOMEM;
+        r->rows = rows;
+        r->cap = cap;
+    }
+    *out = &r->rows[r->count++];
+    **out = (struct repair_row){.row = *row};
+    return 0;
+}
+
+struct collecting {
+    struct repair_rows *rows;
+    bool after_bad; /* the row before was none */
+};
+
+/* Pages of zeros in an index cut rows in two at either edge: what stands beside them is looked at. */
+static void bad_row(struct collecting *c)
+{
+    struct repair_rows *r = c->rows;
+
+    r->changed = true;
+    r->dropped++;
+    c->after_bad = true;
+    if (r->count == 0)
+        return;
+    struct repair_row *before = &r->rows[r->count - 1];
+    before->flags |= ROW_SUSPECT;
+    /* "Key, 0, 0" in front of zeros is a row cut short, not a tombstone. */
+    if (before->row.offset.units8 == 0 && before->row.size != IDX_SIZE_TOMBSTONE && !repair_row_gone(before))
+        drop(r, before);
+}
+
+static int on_row(struct load *l, const struct idx_row *row, void *arg)
+{
+    struct collecting *c = arg;
+    struct repair_rows *r = c->rows;
+    struct repair_row *new_row;
+    int rc;
+
+    (void)l;
+    if (is_zeros(row) || (row->offset.units8 == 0 && row->key == 0)) {
+        bad_row(c);
+        return 0;
+    }
+    if (r->count >= rows_max(r->load))
+        return DFS_ECORRUPT;
+    rc = append_row(r, row, &new_row);
+    if (rc != 0)
+        return rc;
+    if (c->after_bad)
+        new_row->flags |= ROW_SUSPECT;
+    c->after_bad = false;
+    if (row->offset.units8 == 0)
+        new_row->flags |= ROW_NO_PLACE;
+    else if (!place_possible(r, new_row))
+        unplace_or_drop(r, new_row);
+    return 0;
+}
+
+/* ---- what the record says ---- */
+
+/* *still: the row keeps its place (with its size corrected, it may be). */
+static int check_row(struct repair_rows *r, struct repair_row *row, bool *still)
+{
+    struct needle_header h;
+    struct needle_scan_item item;
+    int rc;
+
+    *still = repair_row_placed(row);
+    if (!*still || (row->flags & ROW_CHECKED) != 0)
+        return 0;
+    row->flags |= ROW_CHECKED;
+    rc = dat_scan_header(&r->load->scan, repair_row_pos(row), &h);
+    if (rc == DFS_EIO)
+        return 0; /* the row is all we know of that place */
+    if (rc != 0 && rc != DFS_ESHORT)
+        return rc;
+    if (rc == 0 && idx_row_agrees(&row->row, &h))
+        return 0;
+    if (rc == 0 && !idx_row_deletes(&row->row) && h.key == row->row.key) {
+        rc = dat_scan_step(&r->load->scan, repair_row_pos(row), r->load->dat_bytes, &item);
+        if (rc == 0 && item.kind == NEEDLE_SCAN_RECORD && h.size != 0) {
+            row->row.size = h.size;
+            r->changed = true;
+            r->corrected++;
+            return 0;
+        }
+    }
+    unplace_or_drop(r, row);
+    *still = false;
+    return 0;
+}
+
+static int check_suspects(struct repair_rows *r)
+{
+    int rc = 0;
+
+    for (uint32_t i = 0; i < r->count && rc == 0; i++) {
+        bool still;
+
+        if ((r->rows[i].flags & ROW_SUSPECT) != 0)
+            rc = check_row(r, &r->rows[i], &still);
+    }
+    return rc;
+}
+
+/* ---- side by side ---- */
+
+static int by_place(const void *a, const void *b, void *arg)
+{
+    const struct repair_rows *r = arg;
+    uint32_t i = *(const uint32_t *)a, j = *(const uint32_t *)b;
+    uint64_t x = r->rows[i].row.offset.units8, y = r->rows[j].row.offset.units8;
+
+    if (x != y)
+        return x < y ? -1 : 1;
+    return i < j ? -1 : i > j;
+}
+
+static int make_order(struct repair_rows *r)
+{
+    uint64_t last = 0;
+
+    r->order = malloc((r->count + 1) * sizeof *r->order);
+    if (r->order == NULL)
+        return DFS_ENOMEM;
+    r->order_count = 0;
+    r->in_order = true;
+    for (uint32_t i = 0; i < r->count; i++) {
+        if (!repair_row_placed(&r->rows[i]))
+            continue;
+        r->in_order &= r->rows[i].row.offset.units8 >= last;
+        last = r->rows[i].row.offset.units8;
+        r->order[r->order_count++] = i;
+    }
+    if (!r->in_order)
+        qsort_r(r->order, r->order_count, sizeof *r->order, by_place, r);
+    return 0;
+}
+
+/* Two rows for one place, and its header agrees with both: the same row twice, or an empty file and its deletion by an index that
+ * was sloppy.  The log's last word counts, but a repeated row is as old as its first. */
+static void same_place(struct repair_rows *r, struct repair_row *first, struct repair_row *second, bool *second_wins)
+{
+    *second_wins = first->row.key != second->row.key || idx_row_deletes(&first->row) != idx_row_deletes(&second->row);
+    drop(r, *second_wins ? first : second);
+}
+
+struct tiling {
+    struct repair_rows *rows;
+    uint32_t *tiles; /* indices of rows, by offset; each begins at or behind the end of the one before */
+    uint32_t count;
+    uint64_t pos;    /* end of the last */
+};
+
+static void untile(struct tiling *t)
+{
+    t->count--;
+    t->pos = t->count > 0 ? repair_row_end(t->rows, &t->rows->rows[t->tiles[t->count - 1]]) : t->rows->base_pos;
+}
+
+/* The last tile does not meet what comes next: is it what it says?  *again: it was not, look anew. */
+static int doubt_last(struct tiling *t, bool *again)
+{
+    struct repair_rows *r = t->rows;
+    struct repair_row *last;
+    uint64_t end;
+    bool still;
+    int rc;
+
+    *again = false;
+    if (t->count == 0)
+        return 0;
+    last = &r->rows[t->tiles[t->count - 1]];
+    end = t->pos;
+    rc = check_row(r, last, &still);
+    if (rc != 0)
+        return rc;
+    if (!still)
+        untile(t);
+    else
+        t->pos = repair_row_end(r, last);
+    *again = t->pos != end;
+    return 0;
+}
+
+static int lay_tile(struct tiling *t, uint32_t i)
+{
+    struct repair_rows *r = t->rows;
+    struct repair_row *row = &r->rows[i];
+
+    for (;;) {
+        bool again, still, wins;
+        int rc;
+
+        if (repair_row_pos(row) == t->pos)
+            break;
+        rc = doubt_last(t, &again);
+        if (rc != 0)
+            return rc;
+        if (again)
+            continue;
+        rc = check_row(r, row, &still);
+        if (rc != 0 || !still)
+            return rc;
+        if (repair_row_pos(row) > t->pos)
+            break; /* a gap */
+        struct repair_row *last = &r->rows[t->tiles[t->count - 1]];
+        if (repair_row_pos(last) != repair_row_pos(row)) {
+            row->flags |= ROW_INNER;
+            return 0;
+        }
+        same_place(r, last, row, &wins);
+        if (!wins)
+            return 0;
+        untile(t);
+    }
+    t->tiles[t->count++] = i;
+    t->pos = repair_row_end(r, row);
+    return 0;
+}
+
+static int tile(struct repair_rows *r)
+{
+    struct tiling t = {.rows = r, .pos = r->base_pos};
+    bool again = true;
+    int rc = 0;
+
+    t.tiles = malloc((r->order_count + 1) * sizeof *t.tiles);
+    if (t.tiles == NULL)
+        return DFS_ENOMEM;
+    for (uint32_t k = 0; k < r->order_count && rc == 0; k++)
+        if (repair_row_placed(&r->rows[r->order[k]]))
+            rc = lay_tile(&t, r->order[k]);
+    /* What stands last is what a crash hits. */
+    while (rc == 0 && again)
+        rc = doubt_last(&t, &again);
+    r->end_units8 = t.pos / NEEDLE_ALIGN;
+    free(t.tiles);
+    return rc;
+}
+
+int repair_rows_collect(struct repair_rows *r, struct load *l, uint64_t from, uint64_t base_pos)
+{
+    struct collecting c = {.rows = r};
+    int rc = 0;
+
+    *r = (struct repair_rows){.load = l, .base_pos = base_pos, .in_order = true, .end_units8 = base_pos / NEEDLE_ALIGN};
+    if (l->width == 0 || l->idx_fd < 0) {
+        r->changed = l->idx_bytes > 0;
+        return 0;
+    }
+    rc = load_each_row(l, from, l->idx_bytes, on_row, &c);
+    if (rc == 0 && (l->idx_bytes - from) % idx_row_bytes(l->width) != 0)
+        bad_row(&c); /* the last one was cut off */
+    if (rc == 0)
+        rc = check_suspects(r);
+    if (rc == 0)
+        rc = make_order(r);
+    return rc == 0 ? tile(r) : rc;
+}
+
+void repair_rows_release(struct repair_rows *r)
+{
+    free(r->rows);
+    free(r->order);
+    r->rows = NULL;
+    r->order = NULL;
+}
