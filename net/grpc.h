@@ -33,6 +33,8 @@ enum grpc_status {
 /* Parts of messages, and messages of paused calls, that one server or channel holds in memory; who goes beyond is reset with
  * GRPC_RESOURCE_EXHAUSTED. */
 #define GRPC_RECEIVE_BUFFER_MAX (256u * 1024u * 1024u)
+/* The same for what waits to be sent. */
+#define GRPC_SEND_BUFFERS_MAX (1024u * 1024u * 1024u)
 #define GRPC_STREAMS_MAX 1024u       /* at a time, of one connection to a server */
 #define GRPC_CHANNEL_CALLS_MAX 16384u /* begun and not closed, of one channel; those that the server's limit holds back wait */
 #define GRPC_CONNECTIONS_MAX 4096u
@@ -118,7 +120,8 @@ const char *grpc_call_path(const struct grpc_call *call);
 const char *grpc_call_peer(const struct grpc_call *call);
 size_t grpc_call_pending_bytes(const struct grpc_call *call);
 
-/* Queue one message.  DFS_ETOOBIG beyond GRPC_SEND_BUFFER_MAX (the call is then reset), DFS_ECLOSED, DFS_ENOMEM. */
+/* Queue one message.  DFS_ETOOBIG beyond GRPC_SEND_BUFFER_MAX or GRPC_SEND_BUFFERS_MAX (the call is then reset), DFS_ECLOSED,
+ * DFS_ENOMEM. */
 int grpc_call_send(struct grpc_call *call, const ProtobufCMessage *message);
 int grpc_call_send_raw(struct grpc_call *call, struct bytes message);
 /* Client: no more messages. */

@@ -39,6 +39,25 @@ size_t grpc_call_pending_bytes(const struct grpc_call *call)
 
 /* ---- sending ---- */
 
+struct grpc_memory grpc_memory_max = {
+    .received_bytes = GRPC_RECEIVE_BUFFER_MAX,
+    .send_bytes = GRPC_SEND_BUFFERS_MAX,
+};
+
+static void add_out_bytes(struct grpc_call *call, ptrdiff_t n)
+{
+    call->out_bytes += (size_t)n;
+    if (call->conn->memory != NULL)
+        call->conn->memory->send_bytes += (size_t)n;
+}
+
+static bool send_room(const struct grpc_call *call, size_t n)
+{
+    const struct grpc_memory *memory = call->conn->memory;
+    return n <= GRPC_SEND_BUFFER_MAX && call->out_bytes + n <= GRPC_SEND_BUFFER_MAX &&
+           (memory == NULL || memory->send_bytes + n <= grpc_memory_max.send_bytes);
+}
+
 static struct grpc_out *out_new(struct grpc_call *call, size_t n)
 {
     struct grpc_out *o;
@@ -72,7 +91,6 @@ static void out_clear(struct grpc_call *call)
         out_free(call, o);
     }
     call->out_last = &call->out_first;
-    call->out_bytes = 0;
 }
 
 static size_t out_take(struct grpc_call *call, uint8_t *p, size_t cap)
@@ -91,7 +109,7 @@ static size_t out_take(struct grpc_call *call, uint8_t *p, size_t cap)
             call->out_last = &call->out_first;
         out_free(call, o);
     }
-    call->out_bytes -= taken;
+    add_out_bytes(call, -(ptrdiff_t)taken);
     return taken;
 }
 
@@ -146,7 +164,7 @@ static int message_new(struct grpc_call *call, size_t n, struct grpc_out **out)
 {
     if (call->closed || call->out_ended || call->stream_id == 0)
         return DFS_ECLOSED;
-    if (n > GRPC_SEND_BUFFER_MAX || call->out_bytes + n + GRPC_PREFIX_BYTES > GRPC_SEND_BUFFER_MAX) {
+    if (!send_room(call, GRPC_PREFIX_BYTES + n)) {
         call_reset_stream(call, NGHTTP2_CANCEL);
         conn_close_call(call, GRPC_RESOURCE_EXHAUSTED, BYTES_LIT("send buffer full: the peer does not read"));
         return DFS_ETOOBIG;
@@ -163,7 +181,7 @@ static void queue_message(struct grpc_call *call, struct grpc_out *o)
 {
     *call->out_last = o;
     call->out_last = &o->next;
-    call->out_bytes += o->n;
+    add_out_bytes(call, o->n);
     if (call->out_bytes > GRPC_SEND_HIGH_BYTES)
         call->was_high = true;
 }
@@ -223,11 +241,11 @@ static void count_received(struct grpc_call *call)
     size_t now_bytes = call->reader.cap + call->held_cap;
     size_t before_bytes = call->counted_bytes;
     call->counted_bytes = now_bytes;
-    size_t *sum = call->conn->received_bytes;
-    if (sum == NULL)
+    struct grpc_memory *memory = call->conn->memory;
+    if (memory == NULL)
         return;
-    *sum += now_bytes - before_bytes;
-    if (now_bytes > before_bytes && *sum > GRPC_RECEIVE_BUFFER_MAX && !call->closed) {
+    memory->received_bytes += now_bytes - before_bytes;
+    if (now_bytes > before_bytes && memory->received_bytes > grpc_memory_max.received_bytes && !call->closed) {
         call_reset_stream(call, NGHTTP2_ENHANCE_YOUR_CALM);
         conn_close_call(call, GRPC_RESOURCE_EXHAUSTED, BYTES_LIT("too much received is waiting in memory"));
     }
@@ -434,6 +452,14 @@ void grpc_call_resume(struct grpc_call *call)
 }
 
 /* ---- the end ---- */
+
+void call_uncount(struct grpc_call *call)
+{
+    if (call->conn->memory != NULL)
+        call->conn->memory->received_bytes -= call->counted_bytes;
+    call->counted_bytes = 0;
+    add_out_bytes(call, -(ptrdiff_t)call->out_bytes);
+}
 
 void call_set_message(struct grpc_call *call, struct bytes message)
 {

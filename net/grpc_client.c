@@ -18,7 +18,7 @@ struct grpc_channel {
     void *arg;
     struct grpc_conn *current; /* new calls go here; NULL = dial first */
     struct grpc_conn_list conns; /* current, and older ones that end their calls */
-    size_t received_bytes;
+    struct grpc_memory memory;
     size_t message_bytes_max;
     uint64_t dial_ms; /* of the last attempt; 0 = none */
     bool freed;
@@ -66,7 +66,7 @@ static void forget_conn(struct grpc_channel *ch, struct grpc_conn *conn)
 {
     TAILQ_REMOVE(&ch->conns, conn, entry);
     conn->channel = NULL;
-    conn->received_bytes = NULL;
+    conn->memory = NULL;
 }
 
 void grpc_channel_free(struct grpc_channel *ch)
@@ -91,7 +91,7 @@ static int dial(struct grpc_channel *ch)
     if (rc != 0)
         return rc;
     conn->channel = ch;
-    conn->received_bytes = &ch->received_bytes;
+    conn->memory = &ch->memory;
     memcpy(conn->peer, ch->authority, sizeof conn->peer);
     TAILQ_INSERT_TAIL(&ch->conns, conn, entry);
     ch->current = conn;

@@ -298,9 +298,7 @@ void conn_close_call(struct grpc_call *call, enum grpc_status status, struct byt
         TAILQ_REMOVE(&conn->ready, call, ready_entry);
         call->ready = false;
     }
-    if (conn->received_bytes != NULL)
-        *conn->received_bytes -= call->counted_bytes;
-    call->counted_bytes = 0;
+    call_uncount(call);
     TAILQ_REMOVE(&conn->calls, call, entry);
     TAILQ_INSERT_TAIL(&conn->closing, call, entry);
     conn->open_calls--;

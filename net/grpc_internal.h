@@ -46,7 +46,7 @@ struct grpc_call {
     struct grpc_reader reader;
     uint8_t *held; /* bytes that came while paused */
     size_t held_n, held_off, held_cap;
-    size_t counted_bytes; /* of reader and held, in the owner's received_bytes */
+    size_t counted_bytes; /* of reader and held, in conn->memory */
 
     /* sending */
     bool responded; /* server: HEADERS submitted */
@@ -89,6 +89,14 @@ struct grpc_call {
 
 TAILQ_HEAD(grpc_call_list, grpc_call);
 
+/* What the calls of one server or channel hold. */
+struct grpc_memory {
+    size_t received_bytes, send_bytes;
+};
+
+/* Changed by tests only. */
+extern struct grpc_memory grpc_memory_max;
+
 struct grpc_conn {
     TAILQ_ENTRY(grpc_conn) entry; /* of the server or channel */
     struct h2 *h2;
@@ -96,7 +104,7 @@ struct grpc_conn {
     struct grpc_server *server;   /* one of the two; both NULL once the owner is freed */
     struct grpc_channel *channel;
     void *server_arg;
-    size_t *received_bytes; /* of the owner; NULL once it is freed */
+    struct grpc_memory *memory; /* of the owner; NULL once it is freed */
     struct grpc_call_list calls, closing, told, ready, spare;
     uint32_t open_calls, spare_count;
     struct loop_timer deadline;
@@ -125,6 +133,8 @@ void conn_call_ready(struct grpc_call *call);
 
 /* ---- grpc_call.c ---- */
 
+/* It holds nothing any more that its owner has to count. */
+void call_uncount(struct grpc_call *call);
 /* Give back what the call holds, but not the call. */
 void call_release(struct grpc_call *call);
 /* A reset of the stream, if there is one still. */

@@ -9,6 +9,7 @@
 #include "needle/err.h"
 #include "net/grpc_internal.h"
 #include "net/listener.h"
+#include "net/log.h"
 
 struct grpc_server {
     struct grpc_server_options opts;
@@ -16,7 +17,7 @@ struct grpc_server {
     struct loop *loop; /* opts.loop, as the listener's list of one */
     struct grpc_conn_list conns;
     uint32_t conn_count;
-    size_t received_bytes;
+    struct grpc_memory memory;
     bool draining;
     uint32_t *path_lengths; /* of opts.methods, so that most are told apart without reading them */
 };
@@ -227,17 +228,29 @@ static void peer_text(const struct sockaddr_storage *ss, char out[ADDR_TEXT_MAX]
     snprintf(out, ADDR_TEXT_MAX, v6 ? "[%s]:%u" : "%s:%u", host, port);
 }
 
+static bool at_limit(const struct grpc_server *s)
+{
+    static struct log_gate gate;
+    uint64_t swallowed;
+    if (s->conn_count < GRPC_CONNECTIONS_MAX)
+        return false;
+    if (log_every(&gate, 10000, &swallowed))
+        log_warning("gRPC port %u has its limit of %u connections, refused one (and %llu before)", s->opts.port,
+                    GRPC_CONNECTIONS_MAX, (unsigned long long)swallowed);
+    return true;
+}
+
 static void on_accept(void *arg, struct loop *loop, int fd, const struct sockaddr_storage *peer)
 {
     struct grpc_server *s = arg;
     struct grpc_conn *conn;
-    if (s->draining || s->conn_count >= GRPC_CONNECTIONS_MAX || conn_new(loop, true, GRPC_STREAMS_MAX, &conn) != 0) {
+    if (s->draining || at_limit(s) || conn_new(loop, true, GRPC_STREAMS_MAX, &conn) != 0) {
         close(fd);
         return;
     }
     conn->server = s;
     conn->server_arg = s->opts.arg;
-    conn->received_bytes = &s->received_bytes;
+    conn->memory = &s->memory;
     peer_text(peer, conn->peer);
     TAILQ_INSERT_TAIL(&s->conns, conn, entry);
     s->conn_count++;
@@ -251,7 +264,7 @@ static void forget_conn(struct grpc_conn *conn)
     TAILQ_REMOVE(&conn->server->conns, conn, entry);
     conn->server->conn_count--;
     conn->server = NULL;
-    conn->received_bytes = NULL;
+    conn->memory = NULL;
 }
 
 void server_conn_down(struct grpc_conn *conn)

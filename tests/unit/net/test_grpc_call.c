@@ -1,6 +1,7 @@
 /* gRPC end to end on one loop: the four kinds of calls, their ends, back-pressure, deadlines, connections that go. */
 #include "tests/unit/net/grpc_pair.h"
 
+#include "net/grpc_internal.h"
 #include "net/pb/master.pb-c.h"
 
 #define BIG (8u * 1024u * 1024u)
@@ -808,6 +809,63 @@ static void test_send_buffer_full(void **state)
     free(piece);
 }
 
+/* The limits that all calls of a server or channel share. */
+static void test_memory_of_all(void **state)
+{
+    (void)state;
+    struct grpc_memory usual_max = grpc_memory_max;
+    struct seen s[4];
+    char *piece = calloc(1, 1000000);
+    grpc_memory_max.received_bytes = 6000000;
+    for (int i = 0; i < 4; i++) {
+        seen_start(&P, &s[i], "/t.T/Slow", 0);
+        s[i].stop_when_closed = 0;
+        for (int k = 0; k < 3; k++)
+            assert_int_equal(grpc_call_send_raw(s[i].call, bytes_of(piece, 1000000)), 0);
+    }
+    /* Each gives one message and holds two. */
+    pair_until(&P, &P.messages, 4);
+    pair_until(&P, &P.closed, 1);
+    assert_int_equal(P.closed_status, GRPC_RESOURCE_EXHAUSTED);
+    int closed = 0;
+    pair_nap(&P, 30);
+    for (int i = 0; i < 4; i++)
+        closed += s[i].closed;
+    assert_int_equal(closed, P.closed);
+    assert_in_range(closed, 1, 3);
+    /* What they held is given back with their end. */
+    for (int i = 0; i < 4; i++)
+        if (!s[i].closed)
+            grpc_call_cancel(s[i].call);
+    pair_until(&P, &P.closed, 4);
+    for (int i = 0; i < 10; i++) {
+        int before = P.closed;
+        seen_start(&P, &s[0], "/t.T/Collect", 0);
+        for (int k = 0; k < 3; k++)
+            assert_int_equal(grpc_call_send_raw(s[0].call, bytes_of(piece, 1000000)), 0);
+        grpc_call_half_close(s[0].call);
+        pair_run(&P);
+        assert_int_equal(s[0].status, GRPC_OK);
+        pair_until(&P, &P.closed, before + 1);
+    }
+
+    grpc_memory_max.send_bytes = 2500000;
+    for (int i = 0; i < 3; i++) {
+        seen_start(&P, &s[i], "/t.T/Collect", 0);
+        int rc = grpc_call_send_raw(s[i].call, bytes_of(piece, 1000000));
+        assert_int_equal(rc, i < 2 ? 0 : DFS_ETOOBIG);
+    }
+    pair_run(&P);
+    assert_int_equal(s[2].status, GRPC_RESOURCE_EXHAUSTED);
+    seen_start(&P, &s[2], "/t.T/Echo", 0);
+    pair_nap(&P, 20);
+    send_and_close(s[2].call, "x", 1);
+    pair_run(&P);
+    assert_int_equal(s[2].status, GRPC_OK);
+    grpc_memory_max = usual_max;
+    free(piece);
+}
+
 /* ---- connections ---- */
 
 static void test_nobody_there(void **state)
@@ -1065,7 +1123,7 @@ int main(void)
         T(test_too_large), T(test_no_message), T(test_early_answer), T(test_start_refused), T(test_deadline),
         T(test_deadlines_many), T(test_client_cancel), T(test_cancel_before_connect), T(test_server_cancel),
         T(test_cancel_in_message), T(test_cancel_in_closed), T(test_free_in_message), T(test_free_in_closed),
-        T(test_start_in_closed), T(test_slow_reader), T(test_paused_client), T(test_send_buffer_full),
+        T(test_start_in_closed), T(test_slow_reader), T(test_paused_client), T(test_send_buffer_full), T(test_memory_of_all),
         T(test_nobody_there), T(test_dial_storm), T(test_server_gone_mid_call), T(test_client_gone_mid_call),
         T_TIMES(test_drain, setup_short_drain), T_TIMES(test_idle, setup_short_idle),
         T_TIMES(test_keepalive, setup_short_ping), T_TIMES(test_keepalive_dead_peer, setup_short_ping),
