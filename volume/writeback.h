@@ -18,11 +18,14 @@
 
 struct writeback;
 
+#define WRITEBACK_WINDOW_MIN (4u * 1024u * 1024u)
+#define WRITEBACK_AGE_DEFAULT_MS 1000u
+
 struct writeback_options {
     const char *name;       /* thread name */
-    uint64_t window_bytes;  /* -dirtyMB; at least 4 MB */
+    uint64_t window_bytes;  /* -dirtyMB; at least WRITEBACK_WINDOW_MIN */
     bool datasync;          /* close each window with fdatasync (paced) */
-    uint32_t max_age_ms;    /* of dirty bytes before they are flushed anyway */
+    uint32_t max_age_ms;    /* of dirty bytes before they are flushed anyway; 0 = WRITEBACK_AGE_DEFAULT_MS */
     bool drop_behind;       /* give pages back once clean */
 };
 
@@ -32,12 +35,13 @@ struct writeback_file {
     int fd;
     /* Bytes before waited_pos are on the disk, before started_pos on their way, before written_pos in the page cache. */
     uint64_t started_pos, waited_pos, written_pos;
-    uint64_t dirty_since_ns; /* of the oldest byte that is not on the disk */
+    /* The oldest dirty byte is of dirty_since_ns, or once waited_pos has reached mark_pos, of mark_ns. */
+    uint64_t dirty_since_ns, mark_pos, mark_ns;
     struct writeback *wb;
-    struct writeback_file *next, *prev;
-    uint64_t pass;  /* of the flusher, so that each pass looks at it once */
-    bool busy;      /* the flusher uses fd, without the lock */
-    bool failed;
+    struct writeback_file *next, *prev; /* dirty files, least recently served first */
+    bool listed;
+    bool busy;   /* the flusher uses fd, without the lock */
+    bool failed; /* a flush of it failed: counts for nothing any more */
     /* On the flusher thread, once, when a flush of this file failed.  May be NULL.  Must not detach. */
     void (*on_error)(struct writeback_file *f, int rc);
 };
