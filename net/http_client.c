@@ -329,6 +329,7 @@ int http_call_start(struct http_client *c, const struct http_call_request *req, 
     call->arg = req->arg;
     call->method = req->method;
     call->fresh = req->fresh_connection;
+    call->timed = req->deadline_ms != 0;
     call->retried = false;
     call->status = 0;
     call->sent_bytes = 0;
@@ -362,6 +363,7 @@ void http_client_options_init(struct http_client_options *o)
         .max_per_address = 64,
         .max_waiting = 65536,
         .idle_timeout_ms = 20000,
+        .stall_timeout_ms = 60000,
     };
 }
 

@@ -22,6 +22,8 @@ struct http_client_options {
     uint32_t max_per_address;      /* connections open to one address; further calls wait in line; default 64 */
     uint32_t max_waiting;          /* calls in line in all; more: DFS_EBUSY; default 65536 */
     uint32_t idle_timeout_ms;      /* of a kept connection; default 20000 */
+    uint32_t stall_timeout_ms;     /* a call without a deadline ends (DFS_ETIMEOUT) when no byte moves for so long; default 60000,
+                                      0 = never.  Time in a pause or in line does not count */
 };
 void http_client_options_init(struct http_client_options *o);
 /* On the loop's thread, or before it runs. */

@@ -200,6 +200,10 @@ static void conn_begin(struct client_conn *conn)
     conn->state = CONN_BUSY;
     conn->send_failed = false;
     client_answer_begin(conn);
+    if (!conn->call->timed && conn->client->o.stall_timeout_ms != 0) {
+        conn->progress_ms = loop_now_ms(conn->client->o.loop);
+        wheel_set(&conn->client->wheel, &conn->timeout, conn->client->o.stall_timeout_ms);
+    }
     conn_send(conn);
 }
 
@@ -280,13 +284,31 @@ static void conn_connected(struct client_conn *conn)
     conn_begin(conn);
 }
 
+/* Progress only notes the time; the timer is moved here, once a time-out, not with every byte. */
+static void check_stall(struct client_conn *conn)
+{
+    struct http_client *c = conn->client;
+    uint64_t now = loop_now_ms(c->o.loop), quiet = conn->paused ? 0 : now - conn->progress_ms;
+    if (quiet >= c->o.stall_timeout_ms)
+        client_conn_fail(conn, DFS_ETIMEOUT);
+    else
+        wheel_set(&c->wheel, &conn->timeout, c->o.stall_timeout_ms - quiet);
+}
+
 static void on_timeout(struct wheel_node *node)
 {
     struct client_conn *conn = CONTAINER_OF(node, struct client_conn, timeout);
-    if (conn->state == CONN_IDLE)
+    switch (conn->state) {
+    case CONN_IDLE:
         client_conn_close(conn);
-    else
+        break;
+    case CONN_CONNECTING:
         client_conn_fail(conn, DFS_EUNAVAILABLE);
+        break;
+    case CONN_BUSY:
+        check_stall(conn);
+        break;
+    }
 }
 
 void client_conn_resume(struct client_conn *conn)
@@ -306,6 +328,8 @@ static void on_event(evutil_socket_t fd, short what, void *arg)
     struct client_conn *conn = arg;
     (void)fd;
     conn->depth++;
+    if (conn->state == CONN_BUSY && !conn->call->timed)
+        conn->progress_ms = loop_now_ms(conn->client->o.loop);
     if (conn->state == CONN_CONNECTING)
         conn_connected(conn);
     else if (what & EV_WRITE)

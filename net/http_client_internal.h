@@ -45,7 +45,8 @@ struct http_call {
     struct wheel_node deadline;
 
     enum http_method method;
-    bool fresh, retried, no_retry;
+    bool fresh, retried;
+    bool timed; /* has a deadline; else its connection watches for progress */
     bool has_body;
     int status;
 
@@ -87,7 +88,8 @@ struct client_conn {
     /* Bytes that came and could not be used yet: an incomplete head, or what follows a pause. */
     char *stash;
     size_t stash_from, stash_n, stash_cap;
-    struct wheel_node timeout; /* of connecting, of being idle */
+    struct wheel_node timeout; /* of connecting, of a stall, of being idle */
+    uint64_t progress_ms;      /* when bytes last moved; kept up only for calls without a deadline */
     struct event read_event, write_event;
 };
 

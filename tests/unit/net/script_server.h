@@ -10,6 +10,7 @@
  *   /junk          no HTTP at all                      /extra     200 and bytes behind it
  *   /early         413 before the body is read, closes /close     200 with Connection: close
  *   /reset         closes without a byte, always       /drip      a byte at a time
+ *   /drips         10 bytes, one each 50 ms
  *   /head          200 with a length (for HEAD: no body follows)
  */
 #ifndef DFS_TESTS_UNIT_NET_SCRIPT_SERVER_H
@@ -201,6 +202,14 @@ static bool script_answer(struct script_conn *c, const char *method, const char 
             if (!script_send(fd, s, 1))
                 return false;
             usleep(300);
+        }
+        return true;
+    }
+    if (strcmp(path, "/drips") == 0) {
+        script_text(fd, "HTTP/1.1 200 OK\r\nContent-Length: 10\r\n\r\n");
+        for (int i = 0; i < 10; i++) {
+            usleep(50000);
+            script_text(fd, "x");
         }
         return true;
     }

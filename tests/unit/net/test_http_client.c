@@ -22,7 +22,7 @@ struct probe {
     uint32_t heads, bodies, dones;
     char header[64];
     int on_body_rc;
-    uint32_t pauses;
+    uint32_t pauses, pause_ms;
     struct loop_timer resume;
     bool cancel_in_head, cancel_in_body, check_pattern, resume_inside;
     uint32_t chain; /* start so many more from on_done */
@@ -77,7 +77,7 @@ static int on_body(void *arg, struct http_call *call, struct bytes in)
     }
     if (p->pauses > 0) {
         p->pauses--;
-        loop_timer_set(&p->resume, 2);
+        loop_timer_set(&p->resume, p->pause_ms != 0 ? p->pause_ms : 2);
         return DFS_EAGAIN;
     }
     return p->on_body_rc;
@@ -456,6 +456,40 @@ static void test_idle_timeout(void **state)
     loop_timer_release(&t);
 }
 
+/* Without a deadline: a peer that goes silent is given up, one that is merely slow or held back by us is not. */
+static void test_stall(void **state)
+{
+    (void)state;
+    static struct probe p;
+    struct http_client_options o;
+    http_client_options_init(&o);
+    o.loop = loop;
+    o.stall_timeout_ms = 300;
+    http_client_free(client);
+    assert_int_equal(http_client_new(&o, &client), 0);
+    static const char *const paths[] = {"/hang", "/ok", "/drips", "/hang"};
+    static const int rcs[] = {DFS_ETIMEOUT, 0, 0, DFS_ETIMEOUT};
+    for (size_t i = 0; i < ARRAY_LEN(paths); i++) {
+        memset(&p, 0, sizeof p);
+        struct http_call_request r = request(&p, HTTP_GET, paths[i]);
+        r.deadline_ms = 0;
+        assert_int_equal(start_request(&p, &r), 0);
+        run();
+        assert_int_equal(p.rc, rcs[i]);
+    }
+    memset(&p, 0, sizeof p);
+    p.pauses = 1;
+    p.pause_ms = 450;
+    loop_timer_init(&p.resume, loop, on_resume, &p);
+    struct http_call_request r = request(&p, HTTP_GET, "/size/3000000");
+    r.deadline_ms = 0;
+    assert_int_equal(start_request(&p, &r), 0);
+    run();
+    assert_int_equal(p.rc, 0);
+    assert_int_equal(p.total, 3000000);
+    loop_timer_release(&p.resume);
+}
+
 /* A body that could not be sent whole on a closed connection was not processed: it is sent again. */
 static void test_stale_unsent(void **state)
 {
@@ -730,7 +764,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         T(test_keep_alive), T(test_post),          T(test_large),    T(test_forms),        T(test_cut),
         T(test_protocol),   T(test_refused_requests), T(test_stale), T(test_idle_close),   T(test_early_answer),
-        T(test_idle_timeout), T(test_stale_unsent),
+        T(test_idle_timeout), T(test_stall), T(test_stale_unsent),
         T(test_deadline),   T(test_connect),       T(test_cancel),   T(test_body_refused), T(test_pause),
         T(test_crowd),      T(test_free_busy),
     };
