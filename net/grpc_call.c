@@ -148,7 +148,7 @@ void call_wake_sender(struct grpc_call *call)
         server_respond(call);
     if (call->deferred && call->stream_id != 0) {
         call->deferred = false;
-        nghttp2_session_resume_data(h2_session(call->conn->h2), call->stream_id);
+        call_submitted(call, nghttp2_session_resume_data(h2_session(call->conn->h2), call->stream_id));
     }
     h2_touch(call->conn->h2);
 }
@@ -219,10 +219,16 @@ void grpc_call_half_close(struct grpc_call *call)
         end_sending(call);
 }
 
+void call_submitted(struct grpc_call *call, int rv)
+{
+    if (rv == NGHTTP2_ERR_NOMEM)
+        h2_fail(call->conn->h2, DFS_ENOMEM);
+}
+
 void call_reset_stream(struct grpc_call *call, uint32_t code)
 {
     if (call->stream_id != 0)
-        nghttp2_submit_rst_stream(h2_session(call->conn->h2), NGHTTP2_FLAG_NONE, call->stream_id, code);
+        call_submitted(call, nghttp2_submit_rst_stream(h2_session(call->conn->h2), NGHTTP2_FLAG_NONE, call->stream_id, code));
 }
 
 void grpc_call_cancel(struct grpc_call *call)

@@ -137,6 +137,8 @@ void conn_call_ready(struct grpc_call *call);
 void call_uncount(struct grpc_call *call);
 /* Give back what the call holds, but not the call. */
 void call_release(struct grpc_call *call);
+/* nghttp2's answer to what was submitted for the call: out of memory, and nobody can tell what the peer will see. */
+void call_submitted(struct grpc_call *call, int rv);
 /* A reset of the stream, if there is one still. */
 void call_reset_stream(struct grpc_call *call, uint32_t code);
 /* There is something to send, or the end of it. */

@@ -76,7 +76,7 @@ static void refuse_request(struct grpc_call *call, const char *http_status, cons
         GRPC_NV("grpc-status", "13"),
         GRPC_NV_COPY("grpc-message", why, strlen(why)),
     };
-    nghttp2_submit_response(h2_session(call->conn->h2), call->stream_id, nv, 4, NULL);
+    call_submitted(call, nghttp2_submit_response(h2_session(call->conn->h2), call->stream_id, nv, 4, NULL));
     call->responded = call->out_ended = true;
     call->status = GRPC_INTERNAL;
 }
@@ -115,7 +115,7 @@ void server_respond(struct grpc_call *call)
         return;
     nghttp2_nv nv[] = {GRPC_NV(":status", "200"), GRPC_NV("content-type", "application/grpc")};
     call->responded = true;
-    nghttp2_submit_response(h2_session(call->conn->h2), call->stream_id, nv, 2, &provider);
+    call_submitted(call, nghttp2_submit_response(h2_session(call->conn->h2), call->stream_id, nv, 2, &provider));
 }
 
 /* Status and message as they go out; nv has room for two. */
@@ -146,7 +146,7 @@ static void submit_trailers_only(struct grpc_call *call)
     nghttp2_nv nv[4] = {GRPC_NV(":status", "200"), GRPC_NV("content-type", "application/grpc")};
     size_t n = 2 + status_fields(call, nv + 2, status, message);
     call->responded = true;
-    nghttp2_submit_response(h2_session(call->conn->h2), call->stream_id, nv, n, NULL);
+    call_submitted(call, nghttp2_submit_response(h2_session(call->conn->h2), call->stream_id, nv, n, NULL));
 }
 
 static void finish(struct grpc_call *call, enum grpc_status status, struct bytes message)

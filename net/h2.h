@@ -82,6 +82,9 @@ void h2_connect(struct h2 *h, const struct sockaddr_storage *to, socklen_t to_le
 /* Closes the socket.  No callback follows but on_settled and on_destroy, at once or when the stack is clear of it. */
 void h2_free(struct h2 *h);
 
+/* The connection is of no use any more: on_down follows when the stack is clear. */
+void h2_fail(struct h2 *h, int rc);
+
 void h2_enter(struct h2 *h);
 void h2_leave(struct h2 *h);
 /* There is something to send or to deliver. */

@@ -39,8 +39,6 @@ struct h2 {
     socklen_t to_len;
 };
 
-/* The first failure counts; the owner is told when the stack is clear. */
-void h2_fail(struct h2 *h, int rc);
 /* Open a socket to h->to now. */
 void h2_dial(struct h2 *h);
 int h2_session_new(struct h2 *h, uint32_t streams_max);
