@@ -190,6 +190,16 @@ static void cached_reads_never_wait(void **state)
     disk_close(&fd);
 }
 
+/* ThreadSanitizer leaves no room in the address space for terabytes. */
+#ifndef __has_feature
+#define __has_feature(x) 0
+#endif
+#if defined(__SANITIZE_THREAD__) || __has_feature(thread_sanitizer)
+#define FARTHEST ((uint64_t)1 << 33)
+#else
+#define FARTHEST ((uint64_t)1 << 42)
+#endif
+
 /* Across the places where one mapping ends and the next one begins. */
 static void residency_of_far_places(void **state)
 {
@@ -200,7 +210,7 @@ static void residency_of_far_places(void **state)
     memset(buf, 'x', sizeof buf);
     int fd = open_in("sparse", O_RDWR | O_CREAT);
     assert_int_equal(disk_residency_new(fd, &r), 0);
-    for (size_t i = 0; i < ARRAY_LEN(borders); i++) {
+    for (size_t i = 0; i < ARRAY_LEN(borders) && borders[i] <= FARTHEST; i++) {
         if (disk_write(fd, buf, sizeof buf, borders[i] - 8192) != 0)
             break; /* this file system ends earlier */
         assert_true(disk_resident(r, borders[i] - 8192, 16384));
