@@ -155,6 +155,69 @@ int dat_scan_header(struct dat_scan *s, uint64_t pos, struct needle_header *out)
     return rc;
 }
 
+/* Length of flags and fields at the front of w; false when it ends too early. */
+static bool meta_length(struct bytes w, size_t *out)
+{
+    static const struct {
+        uint8_t flag;
+        uint8_t length_bytes; /* of a text's length; 0 = the field is `fixed` bytes */
+        uint8_t fixed;
+    } fields[] = {
+        {NEEDLE_HAS_NAME, 1, 0}, {NEEDLE_HAS_MIME, 1, 0},  {NEEDLE_HAS_LAST_MODIFIED, 0, 5},
+        {NEEDLE_HAS_TTL, 0, 2},  {NEEDLE_HAS_PAIRS, 2, 0},
+    };
+    size_t at = 1;
+
+    if (w.n < 1)
+        return false;
+    for (size_t i = 0; i < ARRAY_LEN(fields); i++) {
+        if (((uint8_t)w.p[0] & fields[i].flag) == 0)
+            continue;
+        if (w.n - at < 2)
+            return false;
+        if (fields[i].length_bytes == 0)
+            at += fields[i].fixed;
+        else
+            at += fields[i].length_bytes + (fields[i].length_bytes == 1 ? (uint8_t)w.p[at] : be16_get(w.p + at));
+        if (at > w.n)
+            return false;
+    }
+    *out = at;
+    return true;
+}
+
+int dat_scan_true_size(struct dat_scan *s, uint64_t pos, uint64_t limit, uint32_t *size)
+{
+    uint64_t data_at = pos + needle_data_offset(s->version), data_bytes, end;
+    uint32_t crc;
+    size_t meta_bytes;
+    struct bytes w;
+    int rc;
+
+    if (s->version == NEEDLE_V1 || limit < data_at + NEEDLE_CHECKSUM_BYTES)
+        return DFS_ENOTFOUND;
+    rc = window_at(s, pos, NEEDLE_HEADER_BYTES + 4, &w);
+    if (rc != 0)
+        return rc;
+    data_bytes = be32_get(w.p + NEEDLE_HEADER_BYTES);
+    if (data_bytes == 0 || data_bytes > NEEDLE_BODY_MAX - 5 || data_bytes > limit - data_at)
+        return DFS_ENOTFOUND;
+    rc = crc_of_range(s, data_at, data_bytes, &crc);
+    if (rc == 0)
+        rc = window_at(s, data_at + data_bytes, (size_t)min_u64(NEEDLE_TRAILER_MAX, limit - data_at - data_bytes), &w);
+    if (rc != 0)
+        return rc;
+    w.n = (size_t)min_u64(w.n, limit - data_at - data_bytes);
+    if (!meta_length(w, &meta_bytes) || w.n - meta_bytes < NEEDLE_CHECKSUM_BYTES ||
+        !crc32c_matches(be32_get(w.p + meta_bytes), crc))
+        return DFS_ENOTFOUND;
+    end = 4 + data_bytes + meta_bytes;
+    if (end > NEEDLE_BODY_MAX || pos + needle_record_bytes(s->version, (uint32_t)end) > limit)
+        return DFS_ENOTFOUND;
+    *size = (uint32_t)end;
+    return 0;
+}
+
 uint64_t dat_scan_time(struct dat_scan *s, uint64_t pos, uint32_t body_bytes)
 {
     uint8_t buf[NEEDLE_TIME_BYTES];

@@ -35,6 +35,9 @@ int dat_scan_step(struct dat_scan *s, uint64_t pos, uint64_t limit, struct needl
 int dat_scan_peek(struct dat_scan *s, uint64_t pos, uint64_t limit, struct needle_scan_item *out);
 /* The header at pos as it is, read alone.  DFS_ESHORT at the end of the file. */
 int dat_scan_header(struct dat_scan *s, uint64_t pos, struct needle_header *out);
+/* A header whose Size is not to be trusted: do its data size, what stands behind the data, and the checksum agree with each other?
+ * Then *size is what Size must have been.  DFS_ENOTFOUND when nothing is proven, DFS_EIO. */
+int dat_scan_true_size(struct dat_scan *s, uint64_t pos, uint64_t limit, uint32_t *size);
 /* Append time of a version 3 record; 0 in other versions or when it cannot be read. */
 uint64_t dat_scan_time(struct dat_scan *s, uint64_t pos, uint32_t body_bytes);
 /* First position at or after pos that is not zero, in steps of 8, at most limit. */

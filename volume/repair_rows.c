@@ -93,7 +93,8 @@ static int on_row(struct load *l, const struct idx_row *row, void *arg)
     int rc;
 
     (void)l;
-    if (is_zeros(row) || (row->offset.units8 == 0 && row->key == 0)) {
+    /* Without a place a row can only delete, and nobody deletes with a size. */
+    if (is_zeros(row) || (row->offset.units8 == 0 && (row->key == 0 || (int32_t)row->size > 0))) {
         bad_row(c);
         return 0;
     }
@@ -102,7 +103,7 @@ static int on_row(struct load *l, const struct idx_row *row, void *arg)
     rc = append_row(r, row, &new_row);
     if (rc != 0)
         return rc;
-    if (c->after_bad)
+    if (c->after_bad || row->key == 0) /* no assign hands out key 0: a filler, or a key that was lost */
         new_row->flags |= ROW_SUSPECT;
     c->after_bad = false;
     if (row->offset.units8 == 0)
@@ -114,11 +115,39 @@ static int on_row(struct load *l, const struct idx_row *row, void *arg)
 
 /* ---- what the record says ---- */
 
+/* The header does not say what the row says.  Is it the header that is damaged, or the row? */
+static int judge_by_record(struct repair_rows *r, struct repair_row *row, const struct needle_header *h, bool *still)
+{
+    struct load *l = r->load;
+    struct needle_scan_item item;
+    uint64_t pos = repair_row_pos(row);
+    uint32_t size;
+    int rc;
+
+    *still = false;
+    if (idx_row_deletes(&row->row) || h->key != row->row.key)
+        return 0;
+    rc = dat_scan_true_size(&l->scan, pos, l->dat_bytes, &size);
+    if (rc == 0 && size == row->row.size) {
+        *still = true; /* the record's own Size is wrong: it is where the row says, and an error when it is read */
+        return 0;
+    }
+    if (rc != 0 && rc != DFS_ENOTFOUND)
+        return rc;
+    rc = dat_scan_step(&l->scan, pos, l->dat_bytes, &item);
+    if (rc == 0 && item.kind == NEEDLE_SCAN_RECORD && h->size != 0) {
+        row->row.size = h->size;
+        r->changed = true;
+        r->corrected++;
+        *still = true;
+    }
+    return rc;
+}
+
 /* *still: the row keeps its place (with its size corrected, it may be). */
 static int check_row(struct repair_rows *r, struct repair_row *row, bool *still)
 {
     struct needle_header h;
-    struct needle_scan_item item;
     int rc;
 
     *still = repair_row_placed(row);
@@ -128,21 +157,17 @@ static int check_row(struct repair_rows *r, struct repair_row *row, bool *still)
     rc = dat_scan_header(&r->load->scan, repair_row_pos(row), &h);
     if (rc == DFS_EIO)
         return 0; /* the row is all we know of that place */
-    if (rc != 0 && rc != DFS_ESHORT)
-        return rc;
-    if (rc == 0 && idx_row_agrees(&row->row, &h))
-        return 0;
-    if (rc == 0 && !idx_row_deletes(&row->row) && h.key == row->row.key) {
-        rc = dat_scan_step(&r->load->scan, repair_row_pos(row), r->load->dat_bytes, &item);
-        if (rc == 0 && item.kind == NEEDLE_SCAN_RECORD && h.size != 0) {
-            row->row.size = h.size;
-            r->changed = true;
-            r->corrected++;
+    if (rc == 0) {
+        if (idx_row_agrees(&row->row, &h))
             return 0;
-        }
+        rc = judge_by_record(r, row, &h, still);
+    } else {
+        *still = false;
     }
-    unplace_or_drop(r, row);
-    *still = false;
+    if (rc != 0 && rc != DFS_ESHORT && rc != DFS_EIO)
+        return rc;
+    if (!*still)
+        unplace_or_drop(r, row);
     return 0;
 }
 

@@ -70,24 +70,41 @@ static int emit_record(struct gap *g, enum gap_find find, uint64_t pos, const st
     return g->sink->on_record(g->sink->arg, find, pos, item);
 }
 
+/* One step: what stands at pos, and whether to go on behind it.  A record whose Size alone is damaged is known by its checksum:
+ * item then has the Size that it should have. */
+static int step(struct gap *g, uint64_t pos, struct needle_scan_item *item, enum gap_find *find, bool *holds)
+{
+    uint32_t size;
+    int rc = dat_scan_step(&g->load->scan, pos, g->to, item);
+
+    *find = g->find;
+    *holds = rc == 0 && item->kind == NEEDLE_SCAN_RECORD;
+    if (rc != 0 || *holds || item->kind == NEEDLE_SCAN_ZEROS)
+        return rc;
+    *find = GAP_BAD;
+    rc = dat_scan_true_size(&g->load->scan, pos, g->to, &size);
+    if (rc == 0) {
+        item->kind = NEEDLE_SCAN_BAD_DATA;
+        item->header.size = size;
+        item->record_bytes = needle_record_bytes(g->load->sb.version, size);
+        *holds = true;
+        return 0;
+    }
+    if (rc != DFS_ENOTFOUND || item->kind != NEEDLE_SCAN_BAD_DATA)
+        return rc == DFS_ENOTFOUND ? 0 : rc;
+    return bad_run_holds(g, pos + item->record_bytes, holds);
+}
+
 /* Steps over records from pos; *stop is the first place that is none (with what stands there in *item), or g->to. */
 static int walk(struct gap *g, uint64_t pos, uint64_t *stop, struct needle_scan_item *item)
 {
     int rc = 0;
 
     while (pos < g->to && rc == 0) {
-        bool holds = true;
-        enum gap_find find = g->find;
+        enum gap_find find;
+        bool holds;
 
-        rc = dat_scan_step(&g->load->scan, pos, g->to, item);
-        if (rc != 0)
-            break;
-        if (item->kind == NEEDLE_SCAN_BAD_DATA) {
-            rc = bad_run_holds(g, pos + item->record_bytes, &holds);
-            find = GAP_BAD;
-        } else {
-            holds = item->kind == NEEDLE_SCAN_RECORD;
-        }
+        rc = step(g, pos, item, &find, &holds);
         if (rc != 0 || !holds)
             break;
         rc = emit_record(g, find, pos, item);

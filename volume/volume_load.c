@@ -246,24 +246,21 @@ int load_each_row(struct load *l, uint64_t from, uint64_t to, int (*fn)(struct l
     return rc;
 }
 
-int load_is_filler_row(struct load *l, const struct idx_row *row, bool *yes)
+/* Key 0: a filler, which is no needle; a needle that somebody gave that key; or a row that lost its key. */
+static int judge_key_zero(struct load *l, const struct idx_row *row, bool *filler, bool *agrees)
 {
     struct needle_header h;
-    int rc;
+    int rc = dat_scan_header(&l->scan, needle_offset_bytes(row->offset), &h);
 
-    *yes = false;
-    if (row->key != 0 || row->offset.units8 == 0)
-        return 0;
-    rc = dat_scan_header(&l->scan, needle_offset_bytes(row->offset), &h);
-    if (rc == 0)
-        *yes = needle_is_filler(&h);
+    *filler = rc == 0 && needle_is_filler(&h);
+    *agrees = rc == 0 && idx_row_agrees(row, &h);
     return rc == DFS_ESHORT ? 0 : rc;
 }
 
 int load_apply(struct load *l, const struct idx_row *row)
 {
-    bool filler;
-    int rc = load_is_filler_row(l, row, &filler);
+    bool filler = false, agrees;
+    int rc = row->key == 0 && row->offset.units8 != 0 ? judge_key_zero(l, row, &filler, &agrees) : 0;
 
     if (rc != 0 || filler)
         return rc;
@@ -341,7 +338,12 @@ static int straight_row(struct load *l, const struct idx_row *row, void *arg)
         return in_map ? 0 : load_apply(l, row);
     }
     if (pos != 0) {
-        if (pos != s->expected || size > NEEDLE_BODY_MAX)
+        bool filler, agrees = true;
+        int rc = row->key == 0 ? judge_key_zero(l, row, &filler, &agrees) : 0;
+
+        if (rc != 0)
+            return rc;
+        if (pos != s->expected || size > NEEDLE_BODY_MAX || !agrees)
             return NOT_STRAIGHT;
         s->expected = pos + needle_record_bytes(l->sb.version, size);
         if (s->expected > l->dat_bytes)

@@ -46,8 +46,6 @@ void load_remark(struct load *l, bool damaged, const char *fmt, ...) __attribute
 int load_apply(struct load *l, const struct idx_row *row);
 /* An empty map in the place of the one there is. */
 int load_new_map(struct load *l, bool empty);
-/* Whether the row stands for a filler, which is no needle. */
-int load_is_filler_row(struct load *l, const struct idx_row *row, bool *yes);
 /* Reads the .idx from byte `from` to `to` piece by piece.  fn's non-zero return ends it and is returned. */
 int load_each_row(struct load *l, uint64_t from, uint64_t to, int (*fn)(struct load *l, const struct idx_row *row, void *arg),
                   void *arg);
