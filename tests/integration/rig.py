@@ -54,7 +54,8 @@ class Checks:
         self.failed += failed
         print(f'{name}: {passed} passed here, {failed} failed here', flush=True)
         if failed:
-            print('\n'.join(x for x in p.stdout.splitlines() if not x.startswith(('PASS', 'ok')))[-4000:], flush=True)
+            # indented, so that its closing line is not counted a second time
+            print('\n'.join('    ' + x for x in p.stdout.splitlines() if not x.startswith(('PASS', 'ok')))[-4000:], flush=True)
         return passed, failed
 
     def done(self):
