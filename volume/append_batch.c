@@ -392,7 +392,9 @@ int append_batch_write(struct append_batch *b, bool *done)
 
 int append_batch_sync(struct append_batch *b)
 {
-    return disk_datasync(b->gen->fd);
+    int rc = disk_datasync(b->gen->fd);
+
+    return rc != 0 ? rc : writeback_check(&b->gen->wb);
 }
 
 /* ---- the end of it ---- */

@@ -428,8 +428,10 @@ static int sync_on_writer(struct volume *v, void *arg)
     if (g == NULL)
         return DFS_ESTALE;
     rc = disk_datasync(g->fd);
+    if (rc == 0)
+        rc = writeback_check(&g->wb);
     if (rc != 0) {
-        volume_set_no_write(v, VOLUME_FLUSH_FAILED, "cannot sync '%s.dat': %s", v->base, strerror(errno));
+        volume_set_no_write(v, VOLUME_FLUSH_FAILED, "cannot sync '%s.dat': %s", v->base, dfs_err_text(rc));
         return rc;
     }
     if (g->wb.wb != NULL)

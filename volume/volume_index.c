@@ -241,8 +241,10 @@ int volume_index_checkpoint(struct volume *v)
         return rc;
     now = checkpoint_now(v, g->revision);
     rc = disk_datasync(g->fd);
+    if (rc == 0)
+        rc = writeback_check(&g->wb);
     if (rc != 0) {
-        volume_set_no_write(v, VOLUME_FLUSH_FAILED, "cannot sync '%s.dat': %s", v->base, strerror(errno));
+        volume_set_no_write(v, VOLUME_FLUSH_FAILED, "cannot sync '%s.dat': %s", v->base, dfs_err_text(rc));
         return rc;
     }
     if (v->appends.synced_pos < now.dat_bytes)

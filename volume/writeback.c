@@ -340,13 +340,26 @@ void writeback_wrote(struct writeback_file *f, uint64_t pos)
     struct writeback *wb = f->wb;
     pthread_mutex_lock(&wb->lock);
     wb->activity++;
-    if (f->failed)
+    if (f->failed != 0)
         set_positions_locked(f, pos, pos, pos);
     else
         set_positions_locked(f, f->waited_pos, f->started_pos, pos);
     if (wb->sleep == FOR_EVER || f->written_pos - f->started_pos >= STEP_MIN || wb->dirty >= wb->window / 2)
         wake_locked(wb);
     pthread_mutex_unlock(&wb->lock);
+}
+
+int writeback_check(struct writeback_file *f)
+{
+    struct writeback *wb = f->wb;
+    if (wb == NULL)
+        return 0;
+    pthread_mutex_lock(&wb->lock);
+    while (f->busy && f->failed == 0)
+        pthread_cond_wait(&wb->let_go, &wb->lock);
+    int rc = f->failed;
+    pthread_mutex_unlock(&wb->lock);
+    return rc;
 }
 
 void writeback_synced(struct writeback_file *f, uint64_t pos)
@@ -453,7 +466,7 @@ static void finish_locked(struct writeback *wb, const struct task *t, int rc)
     if (rc != 0) {
         int err = errno;
         wb->flush_errors++;
-        f->failed = true;
+        f->failed = rc;
         set_positions_locked(f, f->written_pos, f->written_pos, f->written_pos);
         pthread_mutex_unlock(&wb->lock);
         log_error("%s: cannot write back bytes %llu to %llu of a file: %s", wb->options.name, (unsigned long long)t->from,

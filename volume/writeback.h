@@ -41,11 +41,12 @@ struct writeback_file {
     struct writeback_file *next, *prev; /* dirty files, least recently served first */
     bool listed;
     bool busy;   /* the flusher uses fd, without the lock */
-    bool failed; /* a flush of it failed: counts for nothing any more */
+    int failed;  /* the code of a flush that failed: from then on it counts for nothing */
     /* On the flusher thread, once, when a flush of this file failed.  May be NULL.  Must not detach. */
     void (*on_error)(struct writeback_file *f, int rc);
 };
 
+/* Starts the flusher thread.  DFS_ENOMEM, DFS_EAGAIN. */
 int writeback_new(const struct writeback_options *o, struct writeback **out);
 /* Every file detached, no waiter left. */
 void writeback_free(struct writeback *wb);
@@ -58,6 +59,10 @@ void writeback_detach(struct writeback_file *f);
 
 /* The writer wrote up to pos; a pos below the last one means that the file was cut.  Writer thread. */
 void writeback_wrote(struct writeback_file *f, uint64_t pos);
+/* After an fdatasync of one's own on f's fd that succeeded: 0, or the code of the flush that failed.  The kernel tells an error
+ * once for each open file, so when the flusher met it, the fdatasync that came after it says 0 for bytes that are lost.  Waits for
+ * the flusher when it is at this file.  A file that is not attached is 0.  Not on a loop thread. */
+int writeback_check(struct writeback_file *f);
 /* All bytes of f up to pos are on the disk (the writer did its own fdatasync). */
 void writeback_synced(struct writeback_file *f, uint64_t pos);
 

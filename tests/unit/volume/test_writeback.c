@@ -527,6 +527,44 @@ static void detaching_waits_for_the_flusher(void **state)
     bench_close(&b);
 }
 
+struct checker {
+    struct bench *b;
+    atomic_int rc; /* 1 = not known yet */
+};
+
+static void *check_main(void *arg)
+{
+    struct checker *c = arg;
+    CHECK(disk_datasync(c->b->fd) == 0); /* the kernel has told its error to the flusher */
+    atomic_store(&c->rc, writeback_check(&c->b->file));
+    return NULL;
+}
+
+/* The error that the flusher is just meeting is not lost on a writer whose own sync comes out well. */
+static void a_writer_learns_of_the_flushers_error(void **state)
+{
+    (void)state;
+    struct bench b;
+    pthread_t thread;
+    struct writeback_file unattached = {0};
+    bench_open(&b, false, 60000);
+    assert_int_equal(writeback_check(&unattached), 0);
+    write_bytes(&b, 4096);
+    assert_int_equal(writeback_check(&b.file), 0);
+    fault_add(&(struct fault_rule){.calls = FAULT(FAULT_SYNC_FILE_RANGE), .err = EIO, .delay_ms = FAULT_UNTIL_RELEASED});
+    write_bytes(&b, MB);
+    EVENTUALLY(fault_held() == 1);
+    struct checker c = {.b = &b, .rc = 1};
+    assert_int_equal(pthread_create(&thread, NULL, check_main, &c), 0);
+    clock_sleep_ms(30);
+    assert_int_equal(atomic_load(&c.rc), 1);
+    fault_release();
+    pthread_join(thread, NULL);
+    assert_int_equal(atomic_load(&c.rc), DFS_EIO);
+    assert_int_equal(writeback_check(&b.file), DFS_EIO);
+    bench_close(&b);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -542,6 +580,7 @@ int main(void)
         cmocka_unit_test(who_gives_up_is_not_called),
         cmocka_unit_test(the_bound_holds_under_load),
         cmocka_unit_test(a_failed_flush_is_told_once),
+        cmocka_unit_test(a_writer_learns_of_the_flushers_error),
         cmocka_unit_test(detaching_waits_for_the_flusher),
     };
     log_threshold = LOG_ERROR + 1;
