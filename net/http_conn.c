@@ -299,7 +299,7 @@ static void init_exchange(struct http_conn *c, struct http_exchange *x)
     r->server_arg = s->opts.arg;
     r->start_ns = c->first_byte_ns;
     r->body_bytes = r->sent_bytes = 0;
-    r->dead = r->replied = false;
+    r->dead = r->replied = r->cors = false;
     r->status = 0;
     x->holds = 0;
     x->shown = false;

@@ -11,6 +11,7 @@
 #include "net/http_conn.h"
 
 #define MESSAGE_BYTES_MAX 1024u
+#define REPLY_TAIL_ROOM 256u /* for the lines that end a head, whatever a handler adds */
 
 /* ---- text ---- */
 
@@ -104,8 +105,9 @@ void http_reply_header(struct http_req *r, const char *name, struct bytes value)
         return;
     CHECK(x->out.begun && !r->replied);
     struct bytes n = bytes_str(name);
-    /* Room for the closing lines stays, whatever a handler adds. */
-    if (!http_is_token(n) || !http_is_value(value) || is_ours(n) || !reserve(x, n.n + value.n + 4)) {
+    size_t line = n.n + value.n + 4;
+    bool fits = line < REPLY_HEAD_MAX && x->out.text_len + line + REPLY_TAIL_ROOM <= REPLY_HEAD_MAX;
+    if (!http_is_token(n) || !http_is_value(value) || is_ours(n) || !fits || !reserve(x, line)) {
         STAT_ADD(r->conn->lane, dropped_headers, 1);
         return;
     }
@@ -159,7 +161,7 @@ static bool end_head(struct http_exchange *x, uint64_t length)
     bool framed = r->status != 204 && r->status != 304;
     settle_body(x);
     x->close_after |= r->conn->lane->draining || x->out.close_delimited;
-    if (!reserve(x, 128)) {
+    if (!reserve(x, REPLY_TAIL_ROOM - CHUNK_FRAME_MAX)) {
         conn_kill(r->conn, true);
         return false;
     }
@@ -214,7 +216,7 @@ void http_reply_source(struct http_req *r, struct http_source *src, uint64_t len
     if (r->dead)
         return;
     CHECK(src != NULL || !body);
-    x->out.chunked = length == HTTP_LENGTH_UNKNOWN && r->head.minor > 0;
+    x->out.chunked = body && length == HTTP_LENGTH_UNKNOWN && r->head.minor > 0;
     x->out.close_delimited = body && length == HTTP_LENGTH_UNKNOWN && r->head.minor == 0;
     x->out.source = src;
     x->out.source_left = length;

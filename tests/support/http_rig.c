@@ -27,6 +27,11 @@ static void count(uint64_t *c)
     __atomic_add_fetch(c, 1, __ATOMIC_RELAXED);
 }
 
+uint64_t rig_count(const uint64_t *counter)
+{
+    return __atomic_load_n(counter, __ATOMIC_RELAXED);
+}
+
 char rig_pattern(uint64_t at)
 {
     return (char)('a' + (at * 7 + at / 311) % 26);
@@ -257,6 +262,8 @@ static void on_request(struct http_req *r)
 
 static int collect(struct task *t, struct bytes in)
 {
+    if (in.n == 0)
+        return 0;
     if (t->body_n + in.n > t->body_cap) {
         t->body_cap = 2 * (t->body_n + in.n);
         t->body = realloc(t->body, t->body_cap);
@@ -627,7 +634,7 @@ void rig_reset(int fd)
 void rig_wait_for(uint64_t *counter, uint64_t at_least)
 {
     for (int i = 0; i < RIG_WAIT_MS; i++) {
-        if (__atomic_load_n(counter, __ATOMIC_RELAXED) >= at_least)
+        if (rig_count(counter) >= at_least)
             return;
         clock_sleep_ms(1);
     }

@@ -22,8 +22,9 @@ struct rig {
     uint16_t port;
 };
 
-/* What the handler saw, over all requests since rig_init(); atomics. */
+/* What the handler saw, over all requests since rig_init(); read with rig_count(). */
 extern uint64_t rig_opened, rig_ended, rig_closed, rig_died;
+uint64_t rig_count(const uint64_t *counter);
 
 void rig_init(struct rig *rig, uint32_t loops);
 void rig_start(struct rig *rig);

@@ -44,7 +44,7 @@ static void test_keep_alive(void **state)
     }
     rig_close(fd);
     rig_wait_for(&rig_closed, 40);
-    assert_int_equal(rig_died, 0);
+    assert_int_equal(rig_count(&rig_died), 0);
 }
 
 static void check_connection(const char *request, bool stays, const char *version, const char *connection)
@@ -219,8 +219,8 @@ static void test_reset_in_body(void **state)
         rig_reset(fd);
         rig_wait_for(&rig_closed, i + 1);
     }
-    assert_int_equal(rig_ended, 0);
-    assert_int_equal(rig_died, 3);
+    assert_int_equal(rig_count(&rig_ended), 0);
+    assert_int_equal(rig_count(&rig_died), 3);
 }
 
 /* The client is gone while the work goes on elsewhere: the request lives until the last drop, its reply is swallowed. */
@@ -234,7 +234,7 @@ static void test_client_dies_while_held(void **state)
         rig_reset(fd);
     }
     rig_wait_for(&rig_closed, 10);
-    assert_int_equal(rig_ended, 10); /* the pipelined second one is not started for the dead */
+    assert_int_equal(rig_count(&rig_ended), 10); /* the pipelined second one is not started for the dead */
 }
 
 static void test_reset_while_reply_is_stuck(void **state)
@@ -247,7 +247,7 @@ static void test_reset_while_reply_is_stuck(void **state)
     assert_true(recv(fd, some, sizeof some, 0) > 0);
     rig_reset(fd);
     rig_wait_for(&rig_closed, 1);
-    assert_int_equal(rig_died, 1);
+    assert_int_equal(rig_count(&rig_died), 1);
 }
 
 static void test_many_pipelined(void **state)
