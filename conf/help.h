@@ -6,7 +6,9 @@
 
 #include "conf/option.h"
 
+/* What the program is and its commands. */
 void help_overview(FILE *out);
+/* One command: usage, an example, its options with default and range. */
 void help_command(FILE *out, enum command_id cmd);
 /* mdoc(7) list of a command's options. */
 void help_man(FILE *out, enum command_id cmd);

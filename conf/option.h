@@ -91,6 +91,7 @@ int option_set_in_section(struct config *c, enum command_id cmd, enum command_id
 /* The option's name as this command spells it ("volume.port" in server). */
 void option_spelling(const struct option *o, enum command_id cmd, char *out, size_t cap);
 
+/* Whether the command takes this row, under its own or a prefixed name. */
 bool option_applies(const struct option *o, enum command_id cmd);
 
 /* Type as help shows it: "int", "text", "a|b|c", "". */

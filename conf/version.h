@@ -1,4 +1,4 @@
-/* What the program calls itself. */
+/* What the program calls itself: `dfs version`, the first line of its log, reports. */
 #ifndef DFS_CONF_VERSION_H
 #define DFS_CONF_VERSION_H
 

@@ -46,8 +46,8 @@ struct assign {
 
 /* 0: out is filled.  DFS_EAGAIN: done() will be called.  Other negative: refused, see http_status and reason. */
 int assign_start(struct assign *a);
-/* The caller is going away: done() will not be called; true when the struct may be freed now, false when free_fn will be called on it
- * later. */
+/* The caller is going away: done() will not be called; true when the struct may be freed now, false when free_fn will be
+ * called on it later. */
 bool assign_cancel(struct assign *a, void (*free_fn)(struct assign *a));
 /* Servers have come or the warm-up is over: parked assigns try again. */
 void assign_retry(struct master_server *m);

@@ -50,6 +50,7 @@ struct data_node {
     struct data_node *next;
 };
 
+/* A node that is down and holds nothing; addr is copied.  DFS_ENOMEM. */
 int data_node_new(const struct addr *addr, struct data_node **out);
 void data_node_free(struct data_node *n);
 
@@ -62,9 +63,12 @@ uint64_t data_node_free_slots(const struct data_node *n);
 /* The channel to it, dialled on first use.  DFS_ECANCELLED once closed. */
 int data_node_channel(struct data_node *n, struct loop *loop, struct grpc_channel **out);
 
+/* The set of volumes it holds, kept by topology.c together with the volume's own list.  DFS_ENOMEM. */
 int data_node_add_volume(struct data_node *n, struct topo_volume *v);
 void data_node_remove_volume(struct data_node *n, struct topo_volume *v);
 
+/* How an AllocateVolume went: a failure makes growth leave the node alone for a while (why is copied, for the refusal's
+ * text), a success ends that. */
 void data_node_allocation_failed(struct data_node *n, uint64_t now_ms, const char *why);
 void data_node_allocation_worked(struct data_node *n);
 

@@ -1,7 +1,7 @@
 /* KeepConnected: clients that want to be told where volumes are, as it changes.
  *
- * The first message carries `leader`, then one for each server with all its volumes; afterwards a message for each change.  A client
- * that reads too slowly is dropped, never waited for. */
+ * The first message carries `leader`, then one for each server with all its volumes; afterwards a message for each change.
+ * A client that reads too slowly is dropped, never waited for. */
 #include <stdlib.h>
 #include <string.h>
 

@@ -1,10 +1,11 @@
 /* The gRPC service: what volume servers and clients call all the time.  Administration is in master_grpc_admin.c. */
+#include "master/master_grpc.h"
+
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
 #include "master/lookup.h"
-#include "master/master_grpc.h"
 #include "needle/check.h"
 #include "needle/err.h"
 #include "net/clock.h"

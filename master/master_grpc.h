@@ -6,7 +6,9 @@
 #include "net/grpc.h"
 #include "net/pb/master.pb-c.h"
 
+/* The master that a call came to. */
 struct master_server *master_of_call(struct grpc_call *call);
+/* on_closed of calls that keep nothing. */
 void grpc_ignore_closed(struct grpc_call *call, enum grpc_status status, struct bytes message);
 /* The unpacked request, or NULL after the call was finished.  Free with protobuf_c_message_free_unpacked(). */
 void *grpc_request(struct grpc_call *call, const ProtobufCMessageDescriptor *type, struct bytes message);

@@ -38,6 +38,7 @@ struct master_options {
     const char *white_list;
 };
 
+/* Defaults; no pointer is left NULL. */
 void master_options_init(struct master_options *o);
 
 /* Whether this master may run alone with these peers: 0; DFS_EUNSUPPORTED after one line on standard error when more than itself is

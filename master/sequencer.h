@@ -51,6 +51,7 @@ void sequencer_saw_volume(struct sequencer *s, uint32_t volume_id);
 void sequencer_set_servers(struct sequencer *s, uint32_t servers);
 uint32_t sequencer_servers(const struct sequencer *s);
 
+/* The greatest volume id handed out or seen. */
 uint32_t sequencer_max_volume_id(const struct sequencer *s);
 /* 36 characters, made with the first state. */
 const char *sequencer_cluster_id(const struct sequencer *s);

@@ -1,7 +1,7 @@
 /* POST /submit, and the old batch delete: the two calls where the master carries bytes for a client.
  *
- * The body is collected in pool chunks (the request's length is admitted first, so that bodies under way never wait for each other),
- * an id is assigned, and the body goes to the volume server as it came. */
+ * The body is collected in pool chunks (the request's length is admitted first, so that bodies under way never wait for each
+ * other), an id is assigned, and the body goes to the volume server as it came. */
 #include <inttypes.h>
 #include <jansson.h>
 #include <stdio.h>

@@ -72,9 +72,11 @@ struct topology {
 #define TOPOLOGY_NODES_MAX 65536u
 #define TOPOLOGY_VOLUMES_MAX 16777216u
 
+/* Empty.  DFS_ENOMEM. */
 int topology_init(struct topology *t, uint64_t size_limit_bytes);
 void topology_release(struct topology *t);
 
+/* By "host:port", up or down; NULL. */
 struct data_node *topology_find_node(struct topology *t, struct bytes url);
 /* Finds or makes.  DFS_ENOMEM, DFS_ENOSPC. */
 int topology_node(struct topology *t, const struct addr *addr, struct data_node **out);
@@ -83,6 +85,7 @@ struct data_node *topology_uuid_owner(struct topology *t, const struct data_node
 /* The node is gone: its replicas too. */
 void topology_node_down(struct topology *t, struct data_node *n);
 
+/* NULL when no server has reported it. */
 struct topo_volume *topology_find(struct topology *t, uint32_t volume_id);
 /* One copy on one node: added or updated.  DFS_ENOMEM, DFS_EINVAL (unsafe collection name), DFS_ENOSPC. */
 int topology_report(struct topology *t, struct data_node *n, const struct volume_report *r);
@@ -93,6 +96,7 @@ void topology_full_beat_done(struct topology *t, struct data_node *n);
 /* Numbers that change whether a volume takes writes: call after changing them. */
 void topology_refresh(struct topology *t, struct topo_volume *v);
 
+/* The copy on that node, or NULL; valid until a replica of the volume comes or goes. */
 struct replica *topo_volume_replica(struct topo_volume *v, const struct data_node *n);
 /* Greatest size that a replica reports. */
 uint64_t topo_volume_size(const struct topo_volume *v);

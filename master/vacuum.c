@@ -1,8 +1,8 @@
 /* Vacuum, as the master drives it: ask every replica for its share of garbage, have those over the threshold compact, commit.
  *
- * One volume at a time on the whole cluster: a vacuum reads and writes a volume's live bytes, and two on one disk only slow each other
- * down.  A volume is out of the writable set between its compaction and its commit.  Each replica decides by its own garbage, so
- * one that missed a run catches up in the next. */
+ * One volume at a time on the whole cluster: a vacuum reads and writes a volume's live bytes, and two on one disk only slow
+ * each other down.  A volume is out of the writable set between its compaction and its commit.  Each replica decides by its
+ * own garbage, so one that missed a run catches up in the next. */
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>

@@ -73,6 +73,7 @@ void volume_layout_remove(struct volume_layout *l, struct topo_volume *v);
 /* Why a volume does not take writes, for refusals: a short static text; NULL when it does. */
 const char *volume_layout_why_not(const struct topology *t, const struct topo_volume *v);
 
+/* Calls fn for every layout; its non-zero return ends the walk and is returned. */
 int volume_layout_each(struct topology *t, int (*fn)(struct volume_layout *l, void *arg), void *arg);
 
 void volume_layout_free(struct volume_layout *l);

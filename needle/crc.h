@@ -21,6 +21,7 @@ uint32_t crc32c_zeros(uint32_t crc, uint64_t n);
 /* The CRC of a then b from the CRCs of each; b is b_bytes long. */
 uint32_t crc32c_combine(uint32_t crc_a, uint32_t crc_b, uint64_t b_bytes);
 
+/* As v1 and v2 records store it: rotated by 15 bits, plus a constant; and back. */
 uint32_t crc32c_mask(uint32_t crc);
 uint32_t crc32c_unmask(uint32_t masked);
 

@@ -44,6 +44,7 @@ size_t idx_row_bytes(unsigned offset_width);
 /* First byte position past the addressable end: 2^32 * 8 or 2^40 * 8. */
 uint64_t idx_addressable_end(unsigned offset_width);
 
+/* One row of idx_row_bytes(offset_width) bytes, which encoding returns.  The offset must be addressable in that width. */
 size_t idx_row_encode(unsigned offset_width, const struct idx_row *row, uint8_t out[IDX_ROW_BYTES_MAX]);
 void idx_row_decode(unsigned offset_width, const uint8_t *in, struct idx_row *out);
 

@@ -87,6 +87,7 @@ struct needle {
     uint64_t append_at_ns;       /* version 3; else 0 */
 };
 
+/* The fixed part that every record begins with; any bytes decode, whether they make sense is for the caller to judge. */
 void needle_header_decode(const uint8_t in[NEEDLE_HEADER_BYTES], struct needle_header *out);
 void needle_header_encode(const struct needle_header *h, uint8_t out[NEEDLE_HEADER_BYTES]);
 

@@ -86,8 +86,8 @@ void needle_resync_step(struct needle_resync *r, uint8_t version, struct bytes w
 bool needle_resync_affords(struct needle_resync *r, uint64_t data_bytes);
 void needle_resync_charge(struct needle_resync *r, uint64_t data_bytes);
 
-/* needle_resync_next() with a budget for this window alone.  A loop of resyncs over one file keeps a struct needle_resync instead, or
- * the loop may take quadratic time. */
+/* needle_resync_next() with a budget for this window alone.  A loop of resyncs over one file keeps a struct needle_resync
+ * instead, or the loop may take quadratic time. */
 bool needle_scan_resync(uint8_t version, struct bytes window, size_t from, uint64_t pos, uint64_t file_bytes,
                         size_t *found, size_t *resume);
 

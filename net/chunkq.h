@@ -53,6 +53,7 @@ bool chunk_pool_unwait(struct chunk_pool *pool, struct chunk_waiter *w);
  * it every few seconds.  Any thread. */
 void chunk_pool_trim(struct chunk_pool *pool);
 
+/* What is out, and what may be out at most; any thread. */
 size_t chunk_pool_used_bytes(const struct chunk_pool *pool);
 size_t chunk_pool_bound_bytes(const struct chunk_pool *pool);
 /* Chunks that takers of that kind can have at most. */
@@ -72,6 +73,7 @@ struct body {
     uint64_t body_bytes;
 };
 
+/* Empty.  The chunks will come out of that pool, from the share that privileged names. */
 void body_init(struct body *b, struct chunk_pool *pool, bool privileged);
 /* Takes all chunks that a body of total_bytes will need, or none: then body_append() up to that length cannot say DFS_EAGAIN.
  * DFS_EAGAIN: wait for body_reserve_want() chunks; DFS_ETOOBIG: more than the pool has; DFS_ENOMEM. */

@@ -147,7 +147,8 @@ int grpc_err_from_status(enum grpc_status status);
 /* "RESOURCE_EXHAUSTED"; static string. */
 const char *grpc_status_name(enum grpc_status status);
 
-/* Unpack, with memory bounded by the size of `in`; NULL when it is no such message.  Free with protobuf_c_message_free_unpacked(m, NULL). */
+/* Unpack, with memory bounded by the size of `in`; NULL when it is no such message.  Free with
+ * protobuf_c_message_free_unpacked(m, NULL). */
 ProtobufCMessage *grpc_unpack(const ProtobufCMessageDescriptor *type, struct bytes in);
 
 #endif

@@ -120,10 +120,12 @@ TAILQ_HEAD(grpc_conn_list, grpc_conn);
 /* The ops of a connection; the two sides fill in what differs. */
 extern const struct h2_ops grpc_h2_server_ops, grpc_h2_client_ops;
 
+/* No socket yet.  DFS_ENOMEM. */
 int conn_new(struct loop *loop, bool server, uint32_t streams_max, struct grpc_conn **out);
 /* Closes and tells all calls, then lets go of the connection; it goes when the stack is clear of it. */
 void conn_end(struct grpc_conn *conn, enum grpc_status status, const char *why);
 
+/* Counted among the open calls; NULL when out of memory. */
 struct grpc_call *conn_call_new(struct grpc_conn *conn);
 /* Untie, and tell the user later.  The stream is the caller's to reset or finish, before.  message is copied. */
 void conn_close_call(struct grpc_call *call, enum grpc_status status, struct bytes message);
@@ -154,6 +156,7 @@ ssize_t call_fill(nghttp2_session *session, int32_t stream_id, uint8_t *p, size_
 
 /* ---- grpc_server.c, grpc_client.c: the side's part ---- */
 
+/* What h2 tells of a call to the server. */
 void server_header(struct grpc_call *call, struct bytes name, struct bytes value);
 void server_headers(struct grpc_call *call);
 void server_conn_down(struct grpc_conn *conn);
@@ -163,6 +166,7 @@ void server_respond(struct grpc_call *call);
 /* Inside call_fill() only.  Non-zero: no trailers, the stream is to be reset. */
 int server_submit_trailers(struct grpc_call *call);
 
+/* The same for calls of a channel, and the end of a unary one. */
 void client_header(struct grpc_call *call, struct bytes name, struct bytes value);
 void client_headers(struct grpc_call *call);
 void client_stream_closed(struct grpc_call *call, uint32_t code);

@@ -23,6 +23,7 @@ struct grpc_reader {
     size_t n, cap;
 };
 
+/* Expects the first prefix; longer messages are refused as soon as their prefix is here. */
 void grpc_reader_init(struct grpc_reader *r, size_t message_bytes_max);
 void grpc_reader_release(struct grpc_reader *r);
 
@@ -34,6 +35,7 @@ int grpc_reader_next(struct grpc_reader *r, struct bytes *in, struct bytes *mess
 /* Whether a message has begun that is not whole. */
 bool grpc_reader_partial(const struct grpc_reader *r);
 
+/* The five bytes in front of a message: not compressed, its length. */
 void grpc_prefix_put(uint8_t p[GRPC_PREFIX_BYTES], uint32_t message_bytes);
 
 /* Everything but printable ASCII, and '%', as %XX.  Writes at most cap bytes, never half an escape; returns the length. */

@@ -85,6 +85,7 @@ void h2_free(struct h2 *h);
 /* The connection is of no use any more: on_down follows when the stack is clear. */
 void h2_fail(struct h2 *h, int rc);
 
+/* The brackets around whatever touches the connection; they nest. */
 void h2_enter(struct h2 *h);
 void h2_leave(struct h2 *h);
 /* There is something to send or to deliver. */

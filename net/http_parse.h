@@ -78,6 +78,7 @@ struct http_chunked {
 #define HTTP_CHUNK_LINE_MAX 256u
 #define HTTP_TRAILERS_MAX 8192u
 
+/* Ready for the first size line. */
 void http_chunked_init(struct http_chunked *c);
 /* Looks at `in`: *data is the next run of body bytes (may be empty), *consumed how many bytes of `in` were used, framing and
  * data together.  Call until consumed == in.n or done.  0: go on.  1: the body is complete (trailers read and dropped).

@@ -76,6 +76,8 @@ struct http_server_options {
 /* Sane values for everything but loops, host, port, handler. */
 void http_server_options_init(struct http_server_options *o);
 
+/* Binds and listens at once; requests come once the loops run.  Options are copied, what they point to is borrowed.  Errors as
+ * listener_new(). */
 int http_server_new(const struct http_server_options *o, struct http_server **out);
 /* Stop accepting; connections close after their current request.  Accept loop's thread. */
 void http_server_drain(struct http_server *s);

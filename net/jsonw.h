@@ -32,6 +32,7 @@ struct jsonw {
 void jsonw_init(struct jsonw *w, bool pretty);
 void jsonw_release(struct jsonw *w);
 
+/* Brackets; commas come by themselves. */
 void jsonw_object(struct jsonw *w);
 void jsonw_object_end(struct jsonw *w);
 void jsonw_array(struct jsonw *w);
@@ -41,6 +42,7 @@ void jsonw_array_end(struct jsonw *w);
 void jsonw_key(struct jsonw *w, const char *key);
 void jsonw_key_bytes(struct jsonw *w, struct bytes key);
 
+/* Values.  Bytes that are no UTF-8 become U+FFFD. */
 void jsonw_string(struct jsonw *w, struct bytes text);
 void jsonw_u64(struct jsonw *w, uint64_t v);
 void jsonw_i64(struct jsonw *w, int64_t v);

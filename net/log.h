@@ -10,6 +10,7 @@ enum log_level { LOG_DEBUG = 0, LOG_INFO, LOG_WARNING, LOG_ERROR };
 
 extern enum log_level log_threshold;
 
+/* Use the macros below. */
 void log_printf(enum log_level level, const char *file, int line, const char *fmt, ...)
     __attribute__((format(printf, 4, 5)));
 

@@ -81,6 +81,7 @@ void *loop_scratch(struct loop *loop);
  * on its own thread.  fn must be cheap.  At most 8 hooks; DFS_ENOSPC. */
 int loop_on_step(struct loop *loop, void (*fn)(void *arg), void *arg);
 
+/* Once before its first use.  fn runs on the loop's thread. */
 void loop_timer_init(struct loop_timer *t, struct loop *loop, void (*fn)(void *arg), void *arg);
 /* (Re)arm; its own thread only.  0 ms = as soon as possible. */
 void loop_timer_set(struct loop_timer *t, uint64_t ms);

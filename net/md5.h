@@ -17,6 +17,7 @@ struct md5 {
     uint8_t block[64]; /* bytes % 64 of it are filled */
 };
 
+/* Bytes may come in any pieces. */
 void md5_init(struct md5 *m);
 void md5_update(struct md5 *m, struct bytes in);
 /* The struct is used up. */

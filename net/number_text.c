@@ -36,8 +36,10 @@ size_t number_text_i64(int64_t v, char out[NUMBER_TEXT_MAX])
 size_t number_text_double(double v, char out[NUMBER_TEXT_MAX])
 {
     if (!isfinite(v)) {
-        strcpy(out, isnan(v) ? "NaN" : v > 0 ? "+Inf" : "-Inf");
-        return strlen(out);
+        const char *text = isnan(v) ? "NaN" : v > 0 ? "+Inf" : "-Inf";
+        size_t n = strlen(text);
+        memcpy(out, text, n + 1);
+        return n;
     }
     for (int digits = 15; digits <= 17; digits++) {
         snprintf(out, NUMBER_TEXT_MAX, "%.*g", digits, v);

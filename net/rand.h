@@ -8,6 +8,7 @@
 /* Once, before any thread starts.  0 or DFS_EUNAVAILABLE. */
 int rand_init(void);
 
+/* Cannot fail once rand_init() has worked.  Any thread. */
 void rand_bytes(void *p, size_t n);
 uint32_t rand_u32(void);
 uint64_t rand_u64(void);

@@ -29,6 +29,7 @@ struct wheel {
     struct wheel_node slots[WHEEL_SLOTS];
 };
 
+/* Nothing set; the loop's timer is armed only while something is. */
 void wheel_init(struct wheel *w, struct loop *loop);
 /* Nothing fires any more; nodes that are set are forgotten. */
 void wheel_release(struct wheel *w);

@@ -19,6 +19,7 @@ struct whitelist {
     uint32_t n;
 };
 
+/* Empty: everyone may pass. */
 void whitelist_init(struct whitelist *w);
 /* Adds the entries of a comma list; nothing is added on failure.  DFS_EINVAL: *bad (may be NULL) is the entry that is none;
  * DFS_ETOOBIG, DFS_ENOMEM. */

@@ -28,6 +28,7 @@ int work_pool_new(const char *name, uint32_t threads, struct work_pool **out);
 /* Any thread; never blocks.  The queue is bounded by what its callers hold; see each caller's own bound. */
 void work_submit(struct work_pool *pool, struct work *w);
 
+/* Items submitted and not begun.  Any thread. */
 uint32_t work_pending(const struct work_pool *pool);
 
 /* Runs what is queued, joins the threads, frees. */

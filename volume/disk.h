@@ -63,6 +63,7 @@ int disk_write(int fd, const void *buf, size_t n, uint64_t pos);
 /* Consumes iov (it is changed).  Any count; split by IOV_MAX inside. */
 int disk_writev(int fd, struct iovec *iov, size_t count, uint64_t pos);
 
+/* One call each, never repeated: an error means that written bytes may be lost, whatever a second call would say. */
 int disk_datasync(int fd);
 int disk_sync(int fd);
 /* Starts writing a range back / waits for it; an error is a failed flush and must be treated as one. */
@@ -83,6 +84,7 @@ struct disk_space {
 };
 int disk_space(const char *folder, struct disk_space *out);
 
+/* Last after a power cut only once the folder has been synced. */
 int disk_rename(const char *from, const char *to);
 int disk_link(const char *from, const char *to);
 int disk_unlink(const char *path); /* a missing file is 0 */

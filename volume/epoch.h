@@ -13,6 +13,7 @@
 struct epoch;
 struct epoch_slot;
 
+/* DFS_ENOMEM. */
 int epoch_new(struct epoch **out);
 /* Runs what is still retired; no reader may be left. */
 void epoch_free(struct epoch *e);

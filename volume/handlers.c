@@ -135,7 +135,7 @@ size_t vs_json_string(struct bytes in, char *out)
             *o++ = (char)c;
             i++;
         } else if (c < 0x20 || c == 0x7f) {
-            o += sprintf(o, "\\u%04x", c);
+            o += snprintf(o, 7, "\\u%04x", c);
             i++;
         } else {
             size_t n = utf8_sequence(bytes_of(in.p + i, in.n - i));

@@ -175,7 +175,8 @@ static void told_duplicate(struct heartbeat *h, const MasterPb__HeartbeatRespons
 static void on_message(struct grpc_call *call, struct bytes message)
 {
     struct heartbeat *h = grpc_call_user(call);
-    MasterPb__HeartbeatResponse *m = (MasterPb__HeartbeatResponse *)grpc_unpack(&master_pb__heartbeat_response__descriptor, message);
+    MasterPb__HeartbeatResponse *m =
+        (MasterPb__HeartbeatResponse *)grpc_unpack(&master_pb__heartbeat_response__descriptor, message);
     if (m == NULL || h->call != call)
         goto out;
     if (!h->answered) {

@@ -16,6 +16,7 @@ struct heartbeat_report {
     uint32_t n;
 };
 
+/* Remembers nothing yet, so the first message is a full one.  DFS_ENOMEM. */
 int heartbeat_report_new(struct volume_server *s, struct heartbeat_report **out);
 void heartbeat_report_free(struct heartbeat_report *r); /* NULL is fine */
 /* All of it. */

@@ -49,6 +49,7 @@ struct needle_map_checkpoint {
 int needle_map_leveldb_new(const char *path, unsigned offset_width, uint32_t cache_bytes,
                            struct needle_map_checkpoint *checkpoint, struct needle_map **out);
 
+/* Which backend it is; whether a look-up may wait for the disk, and so must not be made on a loop. */
 enum needle_map_kind needle_map_kind_of(const struct needle_map *m);
 bool needle_map_may_block(const struct needle_map *m);
 

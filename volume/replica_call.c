@@ -46,8 +46,8 @@ int replica_form(const struct needle *meta, char **head, char **tail)
     size_t n = quote(text, name);
     if (meta->mime.n > 0 && meta->mime.n <= NEEDLE_MIME_MAX)
         snprintf(type, sizeof type, "Content-Type: %.*s\r\n", (int)meta->mime.n, meta->mime.p);
-    if (asprintf(head, "--" BOUNDARY "\r\nContent-Disposition: form-data; name=\"file\"; filename=\"%.*s\"\r\n%s%s\r\n", (int)n, name,
-                 type, (meta->flags & NEEDLE_COMPRESSED) != 0 ? "Content-Encoding: gzip\r\n" : "") < 0) {
+    if (asprintf(head, "--" BOUNDARY "\r\nContent-Disposition: form-data; name=\"file\"; filename=\"%.*s\"\r\n%s%s\r\n",
+                 (int)n, name, type, (meta->flags & NEEDLE_COMPRESSED) != 0 ? "Content-Encoding: gzip\r\n" : "") < 0) {
         *head = NULL;
         return DFS_ENOMEM;
     }
@@ -61,7 +61,8 @@ int replica_headers(const struct needle *meta, char **out)
     char *text = malloc(cap);
     if (text == NULL)
         return DFS_ENOMEM;
-    n = (size_t)snprintf(text, cap, "Content-Type: multipart/form-data; boundary=" BOUNDARY "\r\nX-Dfs-Flags: %02x\r\n", meta->flags);
+    n = (size_t)snprintf(text, cap, "Content-Type: multipart/form-data; boundary=" BOUNDARY "\r\nX-Dfs-Flags: %02x\r\n",
+                         meta->flags);
     json_t *doc = meta->pairs.n > 0 ? json_loadb(meta->pairs.p, meta->pairs.n, 0, NULL) : NULL;
     const char *key;
     json_t *value;
@@ -297,7 +298,8 @@ static void undo_again(struct undo *u)
     loop_timer_set(&u->timer, 250ull << (u->tries < 9 ? u->tries : 9));
 }
 
-void undo_queue_add(struct undo_queue *q, const struct addr *addr, struct bytes target, const struct needle *meta, struct bytes data)
+void undo_queue_add(struct undo_queue *q, const struct addr *addr, struct bytes target, const struct needle *meta,
+                    struct bytes data)
 {
     struct undo *u = q->count < UNDO_QUEUE_MAX ? calloc(1, sizeof *u) : NULL;
     if (u == NULL)

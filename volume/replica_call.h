@@ -29,6 +29,7 @@ struct sister {
     uint32_t piece_count, deadline_ms;
 };
 
+/* Names the server at that address; owner is told of its answer. */
 void sister_init(struct sister *s, struct replicated_write *owner, const struct volume_location *at);
 /* meta: whose pairs and flags go into the headers; NULL for a delete.  done is called once, never inside. */
 int sister_start(struct sister *s, struct vs_loop *l, enum http_method method, struct bytes target, const struct needle *meta,
@@ -43,10 +44,12 @@ int replica_form(const struct needle *meta, char **head, char **tail);
 /* "Content-Type: ...\r\n", flags and pairs; malloc'd. */
 int replica_headers(const struct needle *meta, char **out);
 
+/* The bound on bodies that were read back from staging for sisters: at least one fits always.  Any thread. */
 bool replica_spill_take(uint64_t n);
 void replica_spill_give(uint64_t n);
 
 /* meta NULL: a delete; else a write of data.  Copies all.  Tried now and, until it is answered, again with growing pauses. */
-void undo_queue_add(struct undo_queue *q, const struct addr *addr, struct bytes target, const struct needle *meta, struct bytes data);
+void undo_queue_add(struct undo_queue *q, const struct addr *addr, struct bytes target, const struct needle *meta,
+                    struct bytes data);
 
 #endif

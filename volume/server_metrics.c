@@ -76,15 +76,21 @@ static void show_replication(struct metric_text *out, struct server_metrics *m)
         uint64_t bad = 0;
         for (unsigned f = 0; f < REPLICATION_FAILURES; f++)
             bad += metric_value(&m->replication_failed[op][f]);
-        metric_text_printf(out, "SeaweedFS_volumeServer_replication_operations_total{operation=\"%s\",result=\"failure\"} %" PRIu64 "\n",
+        metric_text_printf(out,
+                           "SeaweedFS_volumeServer_replication_operations_total{operation=\"%s\",result=\"failure\"} "
+                           "%" PRIu64 "\n",
                            operations[op], bad);
-        metric_text_printf(out, "SeaweedFS_volumeServer_replication_operations_total{operation=\"%s\",result=\"success\"} %" PRIu64 "\n",
+        metric_text_printf(out,
+                           "SeaweedFS_volumeServer_replication_operations_total{operation=\"%s\",result=\"success\"} "
+                           "%" PRIu64 "\n",
                            operations[op], metric_value(&m->replication_ok[op]));
     }
     head(out, "volumeServer_replication_failures_total", "counter", "Failed calls to sister replicas.");
     for (unsigned op = 0; op < 2; op++)
         for (unsigned f = 0; f < REPLICATION_FAILURES; f++)
-            metric_text_printf(out, "SeaweedFS_volumeServer_replication_failures_total{operation=\"%s\",reason=\"%s\"} %" PRIu64 "\n",
+            metric_text_printf(out,
+                               "SeaweedFS_volumeServer_replication_failures_total{operation=\"%s\",reason=\"%s\"} "
+                               "%" PRIu64 "\n",
                                operations[op], failure_names[f], metric_value(&m->replication_failed[op][f]));
 }
 
@@ -104,7 +110,9 @@ static void show_limits(struct metric_text *out, struct volume_server *s)
     metric_text_printf(out, "SeaweedFS_volumeServer_connections %u\n",
                        s->main_door.http != NULL ? http_server_connections(s->main_door.http) : 0);
     head(out, "build_info", "gauge", "What is running.");
-    metric_text_printf(out, "SeaweedFS_build_info{commit=\"\",goarch=\"amd64\",goos=\"linux\",sizelimit=\"8000GB\",version=\"%s\"} 1\n",
+    metric_text_printf(out,
+                       "SeaweedFS_build_info{commit=\"\",goarch=\"amd64\",goos=\"linux\",sizelimit=\"8000GB\",version=\"%s\"} "
+                       "1\n",
                        DFS_VERSION_TEXT);
 }
 

@@ -35,6 +35,7 @@ struct server_metrics {
     struct metric_counter bytes_in, bytes_out;
 };
 
+/* Registers what /metrics shows.  The others count from any loop; ns is from the head's first byte to the reply. */
 int server_metrics_init(struct server_metrics *m, struct volume_server *s);
 void server_metrics_release(struct server_metrics *m);
 void server_metrics_request(struct server_metrics *m, enum http_method method, int status, uint64_t ns);

@@ -56,6 +56,7 @@ void store_free(struct store *s);
 /* On each loop that will read or write, before its first request, on its own thread. */
 int store_loop_attach(struct store *s, struct loop *loop);
 
+/* What the store shares with its server; valid as long as the store. */
 struct chunk_pool *store_chunks(struct store *s);
 struct epoch *store_epoch(struct store *s);
 struct work_pool *store_pool(struct store *s); /* admin work: allocate, delete, mark, vacuum steps */

@@ -5,8 +5,8 @@
 
 #include "needle/err.h"
 #include "net/clock.h"
-#include "volume/store_internal.h"
 #include "volume/store_expiry.h"
+#include "volume/store_internal.h"
 
 int store_snapshot(struct store *s, struct volume_info **out, uint32_t *count)
 {

@@ -46,7 +46,8 @@ struct upload {
 int upload_begin(struct upload *u, struct http_req *r, struct bytes path);
 /* The handler's on_body. */
 int upload_feed(struct upload *u, struct bytes in, size_t *taken);
-/* The body is here.  0: complete.  DFS_EAGAIN: on_stage_ready will be called, then call again.  Else the request has been answered. */
+/* The body is here.  0: complete.  DFS_EAGAIN: on_stage_ready will be called, then call again.  Else the request has been
+ * answered. */
 int upload_end(struct upload *u);
 /* Bytes as they were before compression, as far as is known. */
 uint64_t upload_original_bytes(const struct upload *u);

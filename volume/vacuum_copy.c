@@ -1,8 +1,8 @@
 /* Copying the live records of a volume, and then what was appended meanwhile.
  *
- * The .idx is read, whose rows stand in the order of the .dat; a row whose needle is still there is copied, byte for byte.  A record
- * that does not verify is copied all the same and counted: what cannot be read today may be mended from a sister, and throwing it
- * away is not ours to decide.  A file call that fails ends the run. */
+ * The .idx is read, whose rows stand in the order of the .dat; a row whose needle is still there is copied, byte for byte.
+ * A record that does not verify is copied all the same and counted: what cannot be read today may be mended from a sister,
+ * and throwing it away is not ours to decide.  A file call that fails ends the run. */
 #include <errno.h>
 #include <fcntl.h>
 #include <inttypes.h>

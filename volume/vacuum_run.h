@@ -82,6 +82,7 @@ int vacuum_swap_files(struct vacuum *r, bool *swapped);
 /* Removes B.cpd, B.cpx and, first, B.cpc. */
 int vacuum_remove_files(const char *base);
 
+/* The base path with the suffix behind it, in out. */
 const char *vacuum_path(const struct volume *v, const char *suffix, char out[VOLUME_PATH_MAX + VOLUME_SUFFIX_MAX]);
 
 #endif

@@ -167,6 +167,7 @@ struct volume_info {
     char reason[256];
 };
 
+/* Whoever keeps a volume past a step of its thread holds a reference. */
 void volume_ref(struct volume *v);
 void volume_unref(struct volume *v); /* the last one frees; files are closed, never removed, by it */
 
@@ -178,6 +179,7 @@ static inline struct volume_gen *volume_gen_peek(struct volume *v)
     return atomic_load_explicit(&v->gen, memory_order_acquire);
 }
 
+/* Whether all of these bytes were written or checked by this process. */
 bool volume_gen_is_verified(const struct volume_gen *g, uint64_t pos, uint64_t n);
 void volume_gen_mark_verified(struct volume_gen *g, uint64_t pos, uint64_t n); /* whole blocks inside the range, atomically */
 
@@ -185,6 +187,7 @@ static inline bool volume_writable(const struct volume *v)
 {
     return atomic_load_explicit(&v->no_write, memory_order_relaxed) == 0;
 }
+/* Sets or takes bits; the reason of the first one stays until all are gone.  Any thread. */
 void volume_set_no_write(struct volume *v, unsigned bits, const char *reason_fmt, ...) __attribute__((format(printf, 3, 4)));
 void volume_clear_no_write(struct volume *v, unsigned bits);
 

@@ -50,7 +50,8 @@ static int clear_leftovers(const struct volume *v)
     return rc == 0 ? volume_remove_folder(path_of(v, VOLUME_LDB_SUFFIX, path)) : rc;
 }
 
-/* Blocks for the volume to grow into, when there is room for them and the reserve.  Never an error: without, it grows as it goes. */
+/* Blocks for the volume to grow into, when there is room for them and the reserve.  Never an error: without, it grows as it
+ * goes. */
 static void preallocate(struct volume *v, int fd, uint64_t bytes)
 {
     struct disk_location *loc = v->location;

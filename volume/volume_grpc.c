@@ -518,7 +518,8 @@ static void begin_set_state(struct job *j)
     VolumeServerPb__SetStateResponse m = VOLUME_SERVER_PB__SET_STATE_RESPONSE__INIT;
     VolumeServerPb__VolumeServerState state = VOLUME_SERVER_PB__VOLUME_SERVER_STATE__INIT;
     if (q->state != NULL && q->state->version != 0 && q->state->version != atomic_load(&j->s->state_version)) {
-        snprintf(j->error, sizeof j->error, "version mismatch: have %u, got %u", atomic_load(&j->s->state_version), q->state->version);
+        snprintf(j->error, sizeof j->error, "version mismatch: have %u, got %u", atomic_load(&j->s->state_version),
+                 q->state->version);
         job_fail(j, DFS_ESTALE);
         return;
     }

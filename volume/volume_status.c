@@ -1,4 +1,6 @@
 /* Paths with a fixed meaning: health, status, counters, the little page for people, and what release 0.76 asked for. */
+#include "volume/volume_status.h"
+
 #include <malloc.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -11,7 +13,6 @@
 #include "net/jsonw.h"
 #include "volume/handlers.h"
 #include "volume/heartbeat.h"
-#include "volume/volume_status.h"
 
 /* A page that is rendered on the work pool: a thousand volumes take longer than a step of a loop may. */
 struct page {

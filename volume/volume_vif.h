@@ -27,6 +27,7 @@ struct volume_vif {
     bool erasure_coded;
 };
 
+/* No file: nothing is said. */
 void volume_vif_init(struct volume_vif *vif);
 /* DFS_ECORRUPT when the text is no JSON object or a known key has a value of another type; DFS_ENOMEM. */
 int volume_vif_parse(struct bytes text, struct volume_vif *out);
