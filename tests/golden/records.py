@@ -1,5 +1,6 @@
 #!/usr/bin/env python3
-"""Write records.txt beside each .dat below this folder: what stands in it, read by code that shares nothing with dfs.
+"""Write <volume>/records.txt for the volumes in ../fixtures/volumes that have a folder here: what stands in the .dat, read by
+code that shares nothing with dfs.
 
 Run by hand when a volume is added; the result is checked in and compared by tests/unit/needle/test_golden.c.
 One line a record: offset key cookie size data-bytes crc flags mtime ttl time name mime pairs (numbers decimal, but key,
@@ -64,7 +65,10 @@ def record(version, dat, pos):
 
 def main():
     here = os.path.dirname(os.path.abspath(__file__))
-    for path in sorted(glob.glob(here + "/volumes/*/*.dat")):
+    for path in sorted(glob.glob(here + "/../fixtures/volumes/*/*.dat")):
+        records = os.path.join(here, os.path.basename(os.path.dirname(path)), "records.txt")
+        if not os.path.isdir(os.path.dirname(records)):
+            continue
         dat = open(path, "rb").read()
         lines, pos = [], 8
         while pos + 16 <= len(dat):
@@ -76,7 +80,7 @@ def main():
             line, step = record(dat[0], dat, pos)
             lines.append(line)
             pos += step
-        with open(os.path.dirname(path) + "/records.txt", "w") as out:
+        with open(records, "w") as out:
             out.write("\n".join(lines) + "\n")
 
 

@@ -7,7 +7,7 @@
 #include "needle/superblock.h"
 
 struct golden {
-    const char *path; /* below tests/golden/volumes, without .dat */
+    const char *path; /* below tests/fixtures/volumes, without .dat */
     uint8_t version;
     unsigned offset_width;
     bool torn;     /* the last record passes the end */
@@ -26,7 +26,7 @@ static struct bytes golden_file(const char *path, const char *suffix)
 {
     char full[256];
 
-    snprintf(full, sizeof full, "tests/golden/volumes/%s%s", path, suffix);
+    snprintf(full, sizeof full, "tests/fixtures/volumes/%s%s", path, suffix);
     return read_file(full);
 }
 
@@ -64,12 +64,12 @@ static void format_record(uint64_t pos, const struct needle_scan_item *item, con
             name, mime, pairs);
 }
 
-/* The records.txt beside the volume. */
+/* What records.py found in it. */
 static struct bytes wanted_of(const struct golden *g)
 {
     char path[256];
 
-    snprintf(path, sizeof path, "tests/golden/volumes/%s", g->path);
+    snprintf(path, sizeof path, "tests/golden/%s", g->path);
     strcpy(strrchr(path, '/'), "/records.txt");
     return read_file(path);
 }

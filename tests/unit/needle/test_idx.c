@@ -163,9 +163,9 @@ static void golden_indexes(void **state)
     for (size_t i = 0; i < ARRAY_LEN(rows); i++) {
         char path[200];
         struct bytes idx, dat;
-        snprintf(path, sizeof path, "tests/golden/volumes/%s.idx", rows[i].idx);
+        snprintf(path, sizeof path, "tests/fixtures/volumes/%s.idx", rows[i].idx);
         idx = read_file(path);
-        snprintf(path, sizeof path, "tests/golden/volumes/%s.dat", rows[i].dat);
+        snprintf(path, sizeof path, "tests/fixtures/volumes/%s.dat", rows[i].dat);
         dat = read_file(path);
         if (idx_guess_width(idx, (uint8_t)dat.p[0], dat.n) != rows[i].width)
             fail_msg("%s: %u", rows[i].idx, idx_guess_width(idx, (uint8_t)dat.p[0], dat.n));
