@@ -269,6 +269,12 @@ static int on_record(void *arg, enum gap_find find, uint64_t pos, const struct n
         p->unbelieved++;
         return 0;
     }
+    if (find == GAP_BAD && k.had) {
+        /* No row speaks for it and its data do not verify: as a crash tears what was not acknowledged yet.  Older bytes that
+         * verify are worth more. */
+        p->unbelieved++;
+        return 0;
+    }
     if (deletes)
         row.size = IDX_SIZE_TOMBSTONE;
     counted = row.offset.units8 >= k.counts_from;
