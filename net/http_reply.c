@@ -66,10 +66,16 @@ static struct bytes decimal(char buf[24], uint64_t v)
 static void begin(struct http_exchange *x, int status)
 {
     struct exchange_out *o = &x->out;
-    char line[64];
-    int n = snprintf(line, sizeof line, "HTTP/1.%d %03d %s\r\n", x->req.head.minor, status, http_status_text(status));
+    /* By hand: formatting it cost a fifth of what a small GET takes outside the kernel. */
+    char line[] = "HTTP/1.1 200 ";
+    line[7] = (char)('0' + x->req.head.minor);
+    line[9] = (char)('0' + status / 100);
+    line[10] = (char)('0' + status / 10 % 10);
+    line[11] = (char)('0' + status % 10);
     o->text_len = o->text_off = 0;
-    append(x, bytes_of(line, (size_t)n));
+    append(x, bytes_of(line, sizeof line - 1));
+    append(x, bytes_str(http_status_text(status)));
+    append(x, BYTES_LIT("\r\n"));
     append(x, lane_date(x->req.conn->lane));
     if (x->req.cors)
         append(x, BYTES_LIT("Access-Control-Allow-Origin: *\r\nAccess-Control-Allow-Credentials: true\r\n"));
