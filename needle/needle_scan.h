@@ -19,7 +19,7 @@
 #include "needle/needle.h"
 
 enum needle_scan_kind {
-    NEEDLE_SCAN_RECORD,   /* a whole record with a good checksum (or of Size 0) */
+    NEEDLE_SCAN_RECORD,   /* a whole record with a good checksum (or of Size 0; in version 3 then with a time) */
     NEEDLE_SCAN_BAD_DATA, /* header plausible and the record fits, but body or checksum do not hold */
     NEEDLE_SCAN_ZEROS,    /* header of zeros: an unwritten stretch */
     NEEDLE_SCAN_GARBAGE,  /* not a header: size impossible, or the record would pass the end of the file (see torn) */

@@ -528,9 +528,29 @@ static void random_windows(void **state)
     }
 }
 
+/* The sector that began with the Size was not written: cookie and key, then zeros. */
+static void a_header_torn_behind_its_key_is_no_empty_file(void **state)
+{
+    for (uint8_t version = 1; version <= 3; version++) {
+        struct needle_scan_item item;
+        uint64_t seed = 5;
+        struct dat d;
+
+        dat_init(&d, version, 4096);
+        dat_put_plain(&d, 1, 100, &seed);
+        memset(d.p + d.starts[0] + 12, 0, d.n - d.starts[0] - 12);
+        step_at(&d, d.starts[0], &item);
+        /* Versions 1 and 2 have nothing that tells. */
+        assert_int_equal(item.kind, version == NEEDLE_V3 ? NEEDLE_SCAN_BAD_DATA : NEEDLE_SCAN_RECORD);
+        dat_release(&d);
+    }
+    (void)state;
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
+        cmocka_unit_test(a_header_torn_behind_its_key_is_no_empty_file),
         cmocka_unit_test(runs_tile),
         cmocka_unit_test(short_windows),
         cmocka_unit_test(torn_tails),
