@@ -68,7 +68,7 @@ enum volume_no_write {
     VOLUME_UNMOUNTED = 1 << 9,    /* closed by an operator; files kept */
 };
 
-/* The lowest reason, as one word ("loading", "sealed"); "" for none.  Static. */
+/* The gravest reason in a word or two ("loading", "flush failed"); "" for none.  Static. */
 const char *volume_no_write_text(unsigned bits);
 
 /* What the side file B.ckp says: these many bytes of .idx and .dat are on the disk and belong together. */
@@ -187,7 +187,7 @@ static inline bool volume_writable(const struct volume *v)
 {
     return atomic_load_explicit(&v->no_write, memory_order_relaxed) == 0;
 }
-/* Sets or takes bits; the reason of the first one stays until all are gone.  Any thread. */
+/* Sets or takes bits.  reason_fmt NULL leaves the text as it is; else it is logged when a bit is new.  Any thread. */
 void volume_set_no_write(struct volume *v, unsigned bits, const char *reason_fmt, ...) __attribute__((format(printf, 3, 4)));
 void volume_clear_no_write(struct volume *v, unsigned bits);
 
