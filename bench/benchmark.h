@@ -24,7 +24,7 @@ struct benchmark_options {
     const char *disk;        /* accepted */
     bool fsync;
     uint32_t assign_batch;   /* ids of one assign; 1 */
-    uint32_t loops;          /* client threads; 0 = as many as cores, at most 4 */
+    uint32_t loops;          /* client threads; 0 = half as many as cores, 1 to 4 */
     bool precise;            /* three decimals in the percentiles */
     const char *json;        /* write a machine-readable report there; "" = none */
     bool use_public_url;
