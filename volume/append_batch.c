@@ -2,7 +2,8 @@
  *
  * INVARIANTS
  *   1. Nothing of the volume changes before append_batch_finish(): a batch that fails leaves it as it found it.
- *   2. Places rise by exactly the record's length, times strictly, both in the order of the batch.
+ *   2. Places rise by exactly the record's length, times strictly, both in the order of the batch; but a late replica write
+ *      keeps the time that it was given.
  *   3. A key stands in a batch once: what comes for it later waits for the next batch and sees what this one made of it. */
 #include <inttypes.h>
 #include <stdlib.h>
@@ -108,9 +109,10 @@ static int assign_time(struct append_batch *b, struct needle_write *w, uint64_t 
 
     if (at == 0)
         at = now_ns > b->end_ns ? now_ns : b->end_ns + 1;
-    else if (at <= b->end_ns)
+    else if (at <= b->end_ns && !w->late)
         return DFS_ESTALE;
-    b->end_ns = at;
+    if (at > b->end_ns)
+        b->end_ns = at;
     w->stamped_ns = at;
     return 0;
 }

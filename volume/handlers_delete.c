@@ -8,6 +8,7 @@
 #include "net/clock.h"
 #include "net/jsonw.h"
 #include "volume/chunk_delete.h"
+#include "volume/late_write.h"
 #include "volume/replicate.h"
 
 struct delete_op {
@@ -21,7 +22,7 @@ struct delete_op {
     bool looking;
     uint64_t manifest_bytes; /* what the chunks made up; 0 = no manifest */
     struct chunk_delete *chunks;
-    struct needle_write local;
+    struct late_write local;
     struct replicated_write all;
 };
 
@@ -78,9 +79,10 @@ static void reply(struct delete_op *op, int rc, uint32_t body_bytes, const char 
     vs_reply_refused(r, status, reason, "Deletion Failed: %s", text);
 }
 
-static void on_local(struct needle_write *w, int rc)
+static void on_local(struct late_write *late, int rc)
 {
-    struct delete_op *op = (struct delete_op *)((char *)w - offsetof(struct delete_op, local));
+    struct delete_op *op = (struct delete_op *)((char *)late - offsetof(struct delete_op, local));
+    struct needle_write *w = &late->w;
     struct http_req *r = op->r;
     vs_stamp_seen(vs_of(r), w->last_ns);
     if (!r->dead)
@@ -99,7 +101,7 @@ static void on_all(struct replicated_write *w, int rc)
 
 static void remove_here(struct delete_op *op)
 {
-    struct needle_write *w = &op->local;
+    struct needle_write *w = &op->local.w;
     w->store = op->l->server->store;
     w->loop = op->l->loop;
     w->fid = op->fid;
@@ -107,9 +109,9 @@ static void remove_here(struct delete_op *op)
     w->durability = op->fsync ? DURABILITY_GROUP : DURABILITY_NONE;
     w->append_at_ns = op->ts_ns;
     w->privileged = op->replicate;
-    w->done = on_local;
+    op->local.done = on_local;
     http_req_hold(op->r);
-    int rc = needle_write_start(w);
+    int rc = late_write_start(&op->local);
     if (rc != 0) {
         reply(op, rc, 0, NULL, 0);
         http_req_drop(op->r);
@@ -176,7 +178,7 @@ static void on_full_look(struct delete_op *op, int rc)
         return;
     }
     struct manifest m;
-    rc = manifest_parse(op->look.data, &m);
+    rc = manifest_parse_stored(op->look.data, (op->look.needle.flags & NEEDLE_COMPRESSED) != 0, &m);
     needle_read_release(&op->look);
     op->looking = false;
     if (rc != 0) {

@@ -10,6 +10,7 @@
 #include "net/clock.h"
 #include "net/gzip.h"
 #include "net/jsonw.h"
+#include "volume/late_write.h"
 #include "volume/replicate.h"
 #include "volume/upload.h"
 
@@ -19,7 +20,7 @@ struct write_op {
     struct needle meta;
     bool compressed;         /* by us */
     uint64_t original_bytes;
-    struct needle_write local;
+    struct late_write local;
     struct replicated_write all;
     uint64_t started_ns;
 
@@ -301,7 +302,7 @@ static void reply_stored(struct write_op *op, bool unchanged, uint32_t crc)
     if (op->u.md5_wanted)
         http_reply_header(r, "Content-MD5", op->u.md5_text);
     if (op->u.replicate)
-        http_reply_headerf(r, "X-Dfs-Last-Ns", "%" PRIu64, op->local.last_ns);
+        http_reply_headerf(r, "X-Dfs-Last-Ns", "%" PRIu64, op->local.w.last_ns);
     if (unchanged && !op->u.replicate) {
         http_reply_bytes(r, BYTES_NONE);
         return;
@@ -341,14 +342,15 @@ static void reply_failed(struct write_op *op, int rc)
     vs_reply_begin(r, status);
     if (reason != NULL)
         http_reply_header(r, "X-Dfs-Reason", bytes_str(reason));
-    http_reply_headerf(r, "X-Dfs-Last-Ns", "%" PRIu64, op->local.last_ns);
+    http_reply_headerf(r, "X-Dfs-Last-Ns", "%" PRIu64, op->local.w.last_ns);
     http_reply_header(r, "Content-Type", BYTES_LIT("application/json"));
     http_reply_bytes(r, bytes_of(json, (size_t)n));
 }
 
-static void on_local(struct needle_write *w, int rc)
+static void on_local(struct late_write *late, int rc)
 {
-    struct write_op *op = (struct write_op *)((char *)w - offsetof(struct write_op, local));
+    struct write_op *op = (struct write_op *)((char *)late - offsetof(struct write_op, local));
+    struct needle_write *w = &late->w;
     struct http_req *r = op->u.r;
     struct volume_server *s = vs_of(r);
     metric_observe_ns(&s->metrics.local_write_seconds, clock_mono_ns() - op->started_ns);
@@ -379,7 +381,7 @@ static void on_all(struct replicated_write *w, int rc)
 
 static void store_here(struct write_op *op)
 {
-    struct needle_write *w = &op->local;
+    struct needle_write *w = &op->local.w;
     w->store = op->u.l->server->store;
     w->loop = op->u.l->loop;
     w->fid = op->u.path.fid;
@@ -389,9 +391,9 @@ static void store_here(struct write_op *op)
     w->append_at_ns = op->u.ts_ns;
     w->explicit_ts = op->u.explicit_ts;
     w->privileged = op->u.replicate;
-    w->done = on_local;
+    op->local.done = on_local;
     http_req_hold(op->u.r);
-    int rc = needle_write_start(w);
+    int rc = late_write_start(&op->local);
     if (rc != 0) {
         reply_failed(op, rc);
         http_req_drop(op->u.r);

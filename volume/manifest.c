@@ -6,6 +6,7 @@
 #include <string.h>
 
 #include "needle/err.h"
+#include "net/gzip.h"
 
 static int by_offset(const void *a, const void *b)
 {
@@ -77,6 +78,19 @@ int manifest_parse(struct bytes json, struct manifest *out)
 out:
     manifest_release(&m);
     json_decref(doc);
+    return rc;
+}
+
+int manifest_parse_stored(struct bytes stored, bool compressed, struct manifest *out)
+{
+    char *plain = NULL;
+    size_t n;
+    if (!compressed || !gzip_looks_like(stored))
+        return manifest_parse(stored, out);
+    int rc = gzip_inflate_all(stored, MANIFEST_JSON_MAX, &plain, &n);
+    if (rc == 0)
+        rc = manifest_parse(bytes_of(plain, n), out);
+    free(plain);
     return rc;
 }
 

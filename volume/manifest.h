@@ -2,12 +2,14 @@
 #ifndef DFS_VOLUME_MANIFEST_H
 #define DFS_VOLUME_MANIFEST_H
 
+#include <stdbool.h>
 #include <stdint.h>
 
 #include "needle/bytes.h"
 #include "needle/fid.h"
 
 #define MANIFEST_CHUNKS_MAX 65536u
+#define MANIFEST_JSON_MAX (1u << 20) /* inflated */
 
 struct manifest_chunk {
     struct fid fid;
@@ -23,6 +25,8 @@ struct manifest {
 /* DFS_EPROTO: no JSON object, a chunk without a file id, chunks that do not tile the file, or a size that contradicts them.
  * DFS_ETOOBIG, DFS_ENOMEM. */
 int manifest_parse(struct bytes json, struct manifest *out);
+/* The same from stored bytes, which may be gzip (old servers compressed manifests too). */
+int manifest_parse_stored(struct bytes stored, bool compressed, struct manifest *out);
 void manifest_release(struct manifest *m);
 
 #endif

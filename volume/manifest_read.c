@@ -205,7 +205,7 @@ void manifest_answer(struct read_op *op)
     if (rc == 0 && (g = calloc(1, sizeof *g)) == NULL)
         rc = DFS_ENOMEM;
     if (rc == 0)
-        rc = manifest_parse(op->nr.data, &g->m);
+        rc = manifest_parse_stored(op->nr.data, (op->nr.needle.flags & NEEDLE_COMPRESSED) != 0, &g->m);
     if (rc != 0) {
         free(g);
         read_op_release(op);
@@ -214,6 +214,7 @@ void manifest_answer(struct read_op *op)
     }
     g->op = op;
     op->mf = g;
+    op->nr.needle.flags &= (uint8_t)~NEEDLE_COMPRESSED; /* what is answered is not */
     op->fetch = fetch_chunks;
     if (g->m.name[0] != '\0')
         op->nr.needle.name = bytes_str(g->m.name);

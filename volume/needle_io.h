@@ -74,6 +74,8 @@ struct needle_write {
     bool explicit_ts;        /* last_modified_s was asked for: counts as a change */
     bool skip_cookie;        /* deletes only */
     bool privileged;         /* replica write, undo */
+    bool late;               /* append_at_ns may be below the volume's newest: the caller has seen that the needle's own record is
+                              * older (replica writes sent side by side arrive in any order) */
     void (*done)(struct needle_write *w, int rc); /* loop thread, exactly once, if needle_write_start() returned 0 */
 
     /* out */

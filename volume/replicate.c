@@ -57,9 +57,10 @@ static void part_done(struct replicated_write *w)
         judge(w);
 }
 
-static void on_local(struct needle_write *local, int rc)
+static void on_local(struct late_write *late, int rc)
 {
-    struct replicated_write *w = (struct replicated_write *)((char *)local - offsetof(struct replicated_write, local));
+    struct replicated_write *w = (struct replicated_write *)((char *)late - offsetof(struct replicated_write, local));
+    struct needle_write *local = &late->w;
     metric_observe_ns(&server_of(w)->metrics.local_write_seconds, clock_mono_ns() - w->started_ns);
     vs_stamp_seen(server_of(w), local->last_ns);
     if (rc == DFS_ENOTFOUND && w->is_delete && w->local_was_done)
@@ -77,8 +78,8 @@ static void on_local(struct needle_write *local, int rc)
 
 static void start_local(struct replicated_write *w)
 {
-    struct needle_write *n = &w->local;
-    memset(n, 0, sizeof *n);
+    struct needle_write *n = &w->local.w;
+    memset(&w->local, 0, sizeof w->local);
     n->store = server_of(w)->store;
     n->loop = w->l->loop;
     n->fid = w->fid;
@@ -88,8 +89,8 @@ static void start_local(struct replicated_write *w)
     n->durability = w->durability;
     n->append_at_ns = w->stamp_ns;
     n->explicit_ts = w->explicit_ts;
-    n->done = on_local;
-    int rc = needle_write_start(n);
+    w->local.done = on_local;
+    int rc = late_write_start(&w->local);
     if (rc != 0) {
         w->local_rc = rc;
         part_done(w);
@@ -195,9 +196,9 @@ static void judge(struct replicated_write *w)
 }
 
 /* ---- going back ---- */
-static void on_local_undone(struct needle_write *local, int rc)
+static void on_local_undone(struct late_write *late, int rc)
 {
-    struct replicated_write *w = (struct replicated_write *)((char *)local - offsetof(struct replicated_write, local));
+    struct replicated_write *w = (struct replicated_write *)((char *)late - offsetof(struct replicated_write, local));
     if (rc != 0 && rc != DFS_ENOTFOUND) {
         server_metrics_event(&server_of(w)->metrics, EVENT_UNDO_LOST);
         log_error("cannot take back %u,%" PRIx64 ": %s", w->fid.volume_id, w->fid.key, dfs_err_text(rc));
@@ -239,7 +240,7 @@ static void go_back(struct replicated_write *w)
 {
     struct volume_server *s = server_of(w);
     uint64_t stamp_ns = vs_stamp(s);
-    struct needle_write *n = &w->local;
+    struct needle_write *n = &w->local.w;
     bool keep = w->had_before && !w->before.in_memory; /* larger than what is kept of it */
     if (keep && w->local_was_done && !w->unchanged) {
         server_metrics_event(&s->metrics, EVENT_UNDO_LOST);
@@ -252,7 +253,7 @@ static void go_back(struct replicated_write *w)
         finish(w, w->rc);
         return;
     }
-    memset(n, 0, sizeof *n);
+    memset(&w->local, 0, sizeof w->local);
     n->store = s->store;
     n->loop = w->l->loop;
     n->fid = w->fid;
@@ -260,7 +261,7 @@ static void go_back(struct replicated_write *w)
     n->durability = w->durability;
     n->append_at_ns = stamp_ns;
     n->privileged = true;
-    n->done = on_local_undone;
+    w->local.done = on_local_undone;
     int rc = 0;
     if (w->had_before) {
         n->meta = w->before.needle;
@@ -270,9 +271,9 @@ static void go_back(struct replicated_write *w)
     }
     server_metrics_event(&s->metrics, EVENT_UNDO);
     if (rc == 0)
-        rc = needle_write_start(n);
+        rc = late_write_start(&w->local);
     if (rc != 0)
-        on_local_undone(n, rc);
+        on_local_undone(&w->local, rc);
 }
 
 /* ---- before the first round ---- */
@@ -427,7 +428,7 @@ static void on_locations(struct volume_lookup_wait *wait, int rc, const struct v
 /* done() must not be called inside start: what is known at once goes through the mailbox. */
 static void start_later(struct loop_msg *msg)
 {
-    struct replicated_write *w = (struct replicated_write *)((char *)msg - offsetof(struct replicated_write, local.msg));
+    struct replicated_write *w = (struct replicated_write *)((char *)msg - offsetof(struct replicated_write, msg));
     const struct volume_locations *at;
     w->wait.done = on_locations;
     w->wait.arg = w;
@@ -439,7 +440,7 @@ static void start_later(struct loop_msg *msg)
 int replicated_write_start(struct replicated_write *w, uint32_t copies)
 {
     w->copies = copies;
-    w->local.msg.run = start_later;
-    loop_post(w->l->loop, &w->local.msg);
+    w->msg.run = start_later;
+    loop_post(w->l->loop, &w->msg);
     return 0;
 }

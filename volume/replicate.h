@@ -10,6 +10,7 @@
 #define DFS_VOLUME_REPLICATE_H
 
 #include "volume/handlers.h"
+#include "volume/late_write.h"
 
 #define REPLICA_CONNECT_MS 1000u
 #define REPLICA_DEADLINE_MS 2500u      /* and a millisecond for each KB */
@@ -48,7 +49,8 @@ struct replicated_write {
     uint32_t stamps;
     uint64_t stamp_ns, started_ns;
     bool local_was_done;
-    struct needle_write local;
+    struct late_write local;
+    struct loop_msg msg;
     int local_rc;
     int rc;
     char *head, *tail, *spill;
