@@ -94,7 +94,8 @@ static void on_written(struct work *w)
         list->fn(list, rc);
         list = next;
     }
-    if (rc == 0)
+    /* Whoever began to wait while a write failed gets a try of its own. */
+    if (rc == 0 || s->waiting != NULL)
         start_write(s);
 }
 
