@@ -71,7 +71,8 @@ int http_server_new(const struct http_server_options *o, struct http_server **ou
     };
     int rc = listener_new(&lo, &s->listener);
     if (rc != 0) {
-        http_server_free(s);
+        free(s->lanes); /* nothing is registered with the loops yet, which may be running */
+        free(s);
         return rc;
     }
     *out = s;

@@ -78,6 +78,8 @@ void http_server_options_init(struct http_server_options *o);
 
 /* Binds and listens at once; requests come once the loops run.  Options are copied, what they point to is borrowed.  Errors as
  * listener_new(). */
+/* Listens at once; serves once the loops run.  Before the loops are started, or on the accept loop's thread.  DFS_EBUSY: address in
+ * use; DFS_EDENIED; DFS_EINVAL: host does not resolve; DFS_ENOMEM. */
 int http_server_new(const struct http_server_options *o, struct http_server **out);
 /* Stop accepting; connections close after their current request.  Accept loop's thread. */
 void http_server_drain(struct http_server *s);
