@@ -184,10 +184,8 @@ static void batch_result(struct batch_slot *t, int status, uint32_t size, const 
 
 static void result_of_rc(struct batch_slot *t, int rc)
 {
-    if (rc == DFS_ENOTFOUND || rc == DFS_ENOVOLUME)
+    if (rc == DFS_ENOTFOUND || rc == DFS_ENOVOLUME || rc == DFS_ECOOKIE) /* a wrong cookie learns nothing */
         batch_result(t, 404, 0, "not found");
-    else if (rc == DFS_ECOOKIE)
-        batch_result(t, 400, 0, "File Random Cookie does not match.");
     else
         batch_result(t, vs_write_status(rc, NULL), 0, dfs_err_text(rc));
 }

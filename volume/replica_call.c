@@ -219,6 +219,7 @@ struct undo {
     struct bytes pieces[3];
     char *head, *tail, *data;
     uint32_t tries;
+    uint32_t confirms; /* said so often more: what is undone may still be on its way */
 };
 struct undo_queue {
     struct vs_loop *l;
@@ -271,7 +272,12 @@ static void undo_done(struct sister *s)
 {
     struct undo *u = (struct undo *)s;
     if (s->rc == 0 || s->rc == DFS_ESTALE) { /* stale: something newer is there, which wins */
-        undo_remove(u);
+        if (u->confirms == 0 || s->rc == DFS_ESTALE || atomic_load(&u->queue->l->server->stopping)) {
+            undo_remove(u);
+        } else {
+            u->confirms--;
+            loop_timer_set(&u->timer, UNDO_CONFIRM_MS);
+        }
         return;
     }
     undo_again(u);
@@ -299,12 +305,13 @@ static void undo_again(struct undo *u)
 }
 
 void undo_queue_add(struct undo_queue *q, const struct addr *addr, struct bytes target, const struct needle *meta,
-                    struct bytes data)
+                    struct bytes data, bool in_doubt)
 {
     struct undo *u = q->count < UNDO_QUEUE_MAX ? calloc(1, sizeof *u) : NULL;
     if (u == NULL)
         goto lost;
     u->queue = q;
+    u->confirms = in_doubt ? UNDO_CONFIRMS : 0;
     u->sister.addr = *addr;
     u->sister.l = q->l;
     u->sister.done = undo_done;

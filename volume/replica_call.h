@@ -48,8 +48,11 @@ int replica_headers(const struct needle *meta, char **out);
 bool replica_spill_take(uint64_t n);
 void replica_spill_give(uint64_t n);
 
-/* meta NULL: a delete; else a write of data.  Copies all.  Tried now and, until it is answered, again with growing pauses. */
+#define UNDO_CONFIRMS 2u
+#define UNDO_CONFIRM_MS 5000u
+/* meta NULL: a delete; else a write of data.  Copies all.  Tried now and, until it is answered, again with growing pauses.
+ * in_doubt: the write to be undone was not answered, and may arrive behind its undo: then it is said again, twice. */
 void undo_queue_add(struct undo_queue *q, const struct addr *addr, struct bytes target, const struct needle *meta,
-                    struct bytes data);
+                    struct bytes data, bool in_doubt);
 
 #endif

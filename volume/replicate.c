@@ -232,7 +232,7 @@ static void undo_sisters(struct replicated_write *w, uint64_t stamp_ns)
             continue; /* it certainly did nothing */
         server_metrics_event(&server_of(w)->metrics, EVENT_UNDO);
         undo_queue_add(w->l->undos, &t->addr, bytes_of(target, n), restore ? &w->before.needle : NULL,
-                       restore ? w->before.data : BYTES_NONE);
+                       restore ? w->before.data : BYTES_NONE, t->rc == DFS_ETIMEOUT || t->rc == DFS_ECLOSED);
     }
 }
 
