@@ -147,19 +147,30 @@ lint: $(B)/dfs ## include direction, headers alone, seams, options = man pages =
 format: ## clang-format on every C file
 	clang-format -i $(SRC) $(wildcard */*.h tests/*/*.[ch] tests/unit/*/*.c)
 
-install: dfs ## into $(DESTDIR)$(prefix)
+# Where each man page goes, and what else is installed beside the program.
+MAN1 := conf/dfs.1 bench/dfs-benchmark.1
+MAN5 := needle/dfs-format.5 conf/dfs.ini.5
+MAN8 := conf/dfs-server.8 master/dfs-master.8 volume/dfs-volume.8
+UNITS := conf/dfs-server.service conf/dfs-master.service conf/dfs-volume.service
+mandir = $(DESTDIR)$(prefix)/share/man
+docdir = $(DESTDIR)$(prefix)/share/doc/dfs
+
+man: $(B)/dfs ## write the options' part of the man pages, and conf/dfs.ini, anew
+	@python3 tests/lint/options.py --dfs $(B)/dfs --write
+
+install: dfs ## program, man pages, dfs.ini and systemd units, into $(DESTDIR)$(prefix)
 	install -D -m 0755 dfs $(DESTDIR)$(prefix)/bin/dfs
-	for p in conf/dfs.1 bench/dfs-benchmark.1; do install -D -m 0644 $$p $(DESTDIR)$(prefix)/share/man/man1/$${p##*/}; done
-	for p in needle/dfs-format.5 conf/dfs.ini.5; do install -D -m 0644 $$p $(DESTDIR)$(prefix)/share/man/man5/$${p##*/}; done
-	for p in master/dfs-master.8 volume/dfs-volume.8; do install -D -m 0644 $$p $(DESTDIR)$(prefix)/share/man/man8/$${p##*/}; done
-	install -D -m 0644 conf/dfs.ini $(DESTDIR)$(prefix)/share/doc/dfs/dfs.ini
-	install -D -m 0644 conf/dfs-server.service $(DESTDIR)$(prefix)/share/doc/dfs/dfs-server.service
+	install -d $(mandir)/man1 $(mandir)/man5 $(mandir)/man8 $(docdir)
+	install -m 0644 $(MAN1) $(mandir)/man1
+	install -m 0644 $(MAN5) $(mandir)/man5
+	install -m 0644 $(MAN8) $(mandir)/man8
+	install -m 0644 conf/dfs.ini $(docdir)
+	for u in $(UNITS); do sed 's#/usr/local/bin/dfs#$(prefix)/bin/dfs#' $$u >$(docdir)/$${u##*/} || exit 1; done
 
 uninstall: ## take out what install put there
-	rm -f $(DESTDIR)$(prefix)/bin/dfs $(addprefix $(DESTDIR)$(prefix)/share/man/man1/,dfs.1 dfs-benchmark.1) \
-		$(addprefix $(DESTDIR)$(prefix)/share/man/man5/,dfs-format.5 dfs.ini.5) \
-		$(addprefix $(DESTDIR)$(prefix)/share/man/man8/,dfs-master.8 dfs-volume.8)
-	rm -rf $(DESTDIR)$(prefix)/share/doc/dfs
+	rm -f $(DESTDIR)$(prefix)/bin/dfs $(addprefix $(mandir)/man1/,$(notdir $(MAN1))) \
+		$(addprefix $(mandir)/man5/,$(notdir $(MAN5))) $(addprefix $(mandir)/man8/,$(notdir $(MAN8)))
+	rm -rf $(docdir)
 
 clean: ## remove everything that was built
 	rm -rf build dfs
@@ -167,6 +178,6 @@ clean: ## remove everything that was built
 help: ## this list
 	@awk -F':.*## ' '/^[a-z][a-z-]*:.*## /{printf "  %-12s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
 
-.PHONY: all tests-build deps demo unit test test-here clang-check asan tsan fuzz lint format install uninstall clean help
+.PHONY: all tests-build deps demo unit test test-here clang-check asan tsan fuzz lint man format install uninstall clean help
 .DELETE_ON_ERROR:
 -include $(OBJ:.o=.d) $(SUPPORT_OBJ:.o=.d)

@@ -109,8 +109,8 @@ static void ini_section(FILE *out, const char *title, enum command_id cmd, unsig
             strcmp(o->name, "options") == 0)
             continue;
         option_type_text(o, type, sizeof type);
-        fprintf(out, "; %s%s%s%s\n;%s = %s\n", o->help, type[0] != '\0' ? " (" : "", type, type[0] != '\0' ? ")" : "",
-                o->name, o->dflt != NULL ? o->dflt : "");
+        fprintf(out, "; %s%s%s%s\n;%s =%s%s\n", o->help, type[0] != '\0' ? " (" : "", type, type[0] != '\0' ? ")" : "",
+                o->name, o->dflt != NULL && o->dflt[0] != '\0' ? " " : "", o->dflt != NULL ? o->dflt : "");
     }
 }
 
