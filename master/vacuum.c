@@ -46,6 +46,7 @@ struct vacuum_run {
     uint32_t only_volume;
     char collection[PLACE_NAME_MAX + 1];
     bool any_collection;
+    bool asked_for; /* by someone who waits for it, not by the clock */
     uint32_t *ids; /* volumes still to look at */
     uint32_t id_count, id_at;
     /* the volume under way */
@@ -317,6 +318,9 @@ static bool worth_asking(const struct vacuum_run *r, const struct topo_volume *v
         return true;
     if (v->replica_count < replica_placement_copies(v->layout->placement))
         return false; /* repair first */
+    /* Sizes here are a heartbeat old: good enough for the clock, not for someone who has just deleted. */
+    if (r->asked_for)
+        return true;
     for (uint32_t i = 0; i < v->replica_count; i++)
         if (v->replicas[i].size_bytes > SUPERBLOCK_BYTES)
             return true;
@@ -414,6 +418,7 @@ int vacuum_start(struct master_server *m, double threshold, uint32_t only_volume
     r->threshold = threshold;
     r->only_volume = only_volume;
     r->any_collection = collection == NULL;
+    r->asked_for = w != NULL;
     snprintf(r->collection, sizeof r->collection, "%s", collection != NULL ? collection : "");
     r->id_count = r->id_at = 0;
     r->looked_at = r->vacuumed = 0;
