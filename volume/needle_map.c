@@ -58,6 +58,12 @@ int needle_map_get(struct needle_map *m, uint64_t key, struct needle_value *out)
     return m->ops->get(m, key, out);
 }
 
+void needle_map_share(struct needle_map *m, struct epoch *epoch)
+{
+    if (m->ops->share != NULL)
+        m->ops->share(m, epoch);
+}
+
 void needle_map_prefetch(const struct needle_map *m, uint64_t key)
 {
     if (m->ops->prefetch != NULL)

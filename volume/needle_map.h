@@ -33,9 +33,13 @@ struct needle_map_stats {
     uint64_t memory_bytes;
 };
 
-/* Memory backend.  expected = live needles to make room for (0 = none).  epoch may be NULL while nobody reads but the writer
- * (a tool, or a copy that is being built); such a map must not be published. */
+/* Memory backend.  expected = live needles to make room for (0 = none).  epoch may be NULL while nobody reads but the writer (a
+ * tool, or a map that is being built): tables that were outgrown are then freed at once instead of when all readers have passed.
+ * Before such a map is published, needle_map_share(). */
 int needle_map_memory_new(struct epoch *epoch, unsigned offset_width, uint64_t expected, struct needle_map **out);
+
+/* From now on there may be readers.  No effect on a map that has an epoch, or needs none. */
+void needle_map_share(struct needle_map *m, struct epoch *epoch);
 
 /* leveldb backend in folder `path` (B.ldb, made if need be); a cache of the .idx: any error in it means throw away and rebuild.
  * *checkpoint tells up to where it is complete: that of the last commit before a clean close, or zeros when it is new or was not

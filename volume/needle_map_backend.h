@@ -15,6 +15,7 @@ struct needle_map_ops {
     int (*put)(struct needle_map *m, uint64_t key, const struct needle_value *v, struct needle_value *old, bool *had);
     /* Marks the live entry deleted; *old is the live one.  DFS_ENOTFOUND. */
     int (*mark_deleted)(struct needle_map *m, uint64_t key, struct needle_value *old);
+    void (*share)(struct needle_map *m, struct epoch *epoch); /* may be NULL, as the next three */
     void (*prefetch)(const struct needle_map *m, uint64_t key);
     void (*begin)(struct needle_map *m);
     int (*commit)(struct needle_map *m, const struct needle_map_checkpoint *checkpoint);

@@ -362,6 +362,11 @@ static int memory_mark_deleted(struct needle_map *map, uint64_t key, struct need
     return 0;
 }
 
+static void memory_share(struct needle_map *map, struct epoch *epoch)
+{
+    self(map)->epoch = epoch;
+}
+
 static void memory_prefetch(const struct needle_map *map, uint64_t key)
 {
     const struct memory_map *m = self_const(map);
@@ -430,6 +435,7 @@ static const struct needle_map_ops memory_ops = {
     .get = memory_get,
     .put = memory_put,
     .mark_deleted = memory_mark_deleted,
+    .share = memory_share,
     .prefetch = memory_prefetch,
     .each = memory_each,
     .memory_bytes = memory_bytes,
@@ -454,12 +460,10 @@ int needle_map_memory_new(struct epoch *epoch, unsigned offset_width, uint64_t e
     m->epoch = epoch;
     m->seed = rand_u64();
     m->factor = rand_u64() | 1;
-    for (unsigned i = 0; expected > 0 && i < TABLES; i++) {
-        if (grow(m, i, slots_for(expected)) == NULL) {
-            memory_free(&m->map);
-            return DFS_ENOMEM;
-        }
-    }
+    /* A hint, perhaps from a file's length: what cannot be had now may never be needed. */
+    for (unsigned i = 0; expected > 0 && i < TABLES; i++)
+        if (grow(m, i, slots_for(expected)) == NULL)
+            break;
     *out = &m->map;
     return 0;
 }

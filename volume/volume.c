@@ -45,6 +45,7 @@ int volume_gen_new(struct volume *v, int fd, struct needle_map *map, uint16_t re
     atomic_init(&g->refs, 1);
     g->volume = v;
     g->fd = fd;
+    needle_map_share(map, store_epoch(v->store));
     g->map = map;
     g->revision = revision;
     g->version = v->sb.version;

@@ -222,6 +222,9 @@ static void choose_width(struct load *l)
 
 /* ---- rows ---- */
 
+/* How far ahead the map's memory is asked for: about as long as it takes to come. */
+#define PREFETCH_ROWS 12u
+
 int load_each_row(struct load *l, uint64_t from, uint64_t to, int (*fn)(struct load *l, const struct idx_row *row, void *arg),
                   void *arg)
 {
@@ -237,6 +240,10 @@ int load_each_row(struct load *l, uint64_t from, uint64_t to, int (*fn)(struct l
         for (size_t at = 0; at < n && rc == 0; at += step) {
             struct idx_row row;
 
+            if (l->map != NULL && n - at > PREFETCH_ROWS * step) {
+                idx_row_decode(l->width, buf + at + PREFETCH_ROWS * step, &row);
+                needle_map_prefetch(l->map, row.key);
+            }
             idx_row_decode(l->width, buf + at, &row);
             rc = fn(l, &row, arg);
         }
@@ -286,8 +293,8 @@ int load_new_map(struct load *l, bool empty)
     l->map_rows = 0;
     l->rows_applied = 0;
     if (o->index_kind == NEEDLE_MAP_MEMORY)
-        return needle_map_memory_new(store_epoch(l->v->store), l->width_out,
-                                     l->width == 0 ? 0 : l->idx_bytes / idx_row_bytes(l->width), &l->map);
+        return needle_map_memory_new(NULL, l->width_out, l->width == 0 ? 0 : l->idx_bytes / idx_row_bytes(l->width),
+                                     &l->map);
     (void)snprintf(path, sizeof path, "%s" VOLUME_LDB_SUFFIX, l->v->base);
     for (int attempt = 0; attempt < 2; attempt++) {
         if (empty)
@@ -435,7 +442,7 @@ static int go_straight(struct load *l, bool *straight)
 {
     struct straight s = {.expected = l->first_pos};
     bool good;
-    int rc = read_checkpoint(l);
+    int batch_rc, rc = read_checkpoint(l);
 
     *straight = false;
     if (rc != 0 || l->width == 0 || l->idx_fd < 0)
@@ -446,7 +453,11 @@ static int go_straight(struct load *l, bool *straight)
     s.trusted = l->have_ckp ? l->ckp.idx_bytes / idx_row_bytes(l->width) : 0;
     if (l->width != l->width_out || l->idx_bytes % idx_row_bytes(l->width) != 0)
         return 0;
+    needle_map_begin(l->map);
     rc = load_each_row(l, 0, l->idx_bytes, straight_row, &s);
+    batch_rc = needle_map_commit(l->map, NULL);
+    if (rc == 0)
+        rc = batch_rc;
     if (rc != 0 || s.expected != l->dat_bytes)
         return rc == NOT_STRAIGHT ? 0 : rc;
     rc = check_last(l, &s, &good);

@@ -3,6 +3,7 @@
 #include "volume/needle_map.h"
 
 #include <dirent.h>
+#include <errno.h>
 #include <fcntl.h>
 #include <pthread.h>
 #include <setjmp.h>
@@ -20,6 +21,7 @@
 #include "needle/err.h"
 #include "net/log.h"
 #include "net/rand.h"
+#include "tests/support/fault.h"
 #include "tests/support/tmpdir.h"
 #include "volume/disk.h"
 
@@ -371,7 +373,8 @@ static void memory_readers_see_whole_values(void **state)
     struct race r = {0};
     pthread_t reader[2];
     assert_int_equal(epoch_new(&r.epoch), 0);
-    assert_int_equal(needle_map_memory_new(r.epoch, 5, 0, &r.map), 0);
+    assert_int_equal(needle_map_memory_new(NULL, 5, 0, &r.map), 0);
+    needle_map_share(r.map, r.epoch);
     for (int i = 0; i < 2; i++)
         assert_int_equal(pthread_create(&reader[i], NULL, race_reader, &r), 0);
     /* First all keys come in while tables grow; then values change under the readers. */
@@ -632,6 +635,54 @@ static void leveldb_damage_is_never_an_absent_key(void **state)
     tmpdir_free(dir);
 }
 
+/* Each of our own file calls around closing and opening fails in turn: what is opened afterwards is whole or empty. */
+static void leveldb_survives_any_failing_call(void **state)
+{
+    (void)state;
+    for (int closing = 0; closing < 2; closing++) {
+        unsigned empty = 0, whole = 0;
+        for (uint64_t n = 1;; n++) {
+            struct needle_map_checkpoint at;
+            struct needle_map *map = NULL;
+            char *dir = tmpdir_new("ldb"), *path = tmpdir_path(dir, "9.ldb");
+            map = ldb_open(path, &at);
+            needle_map_begin(map);
+            for (uint64_t key = 1; key <= 10; key++)
+                assert_int_equal(needle_map_put(map, key, (struct needle_offset){key}, 1, NULL, NULL), 0);
+            assert_int_equal(needle_map_commit(map, &CHECKPOINT), 0);
+            fault_install(NULL);
+            struct fault_rule rule = {.calls = FAULT_ANY, .first = n, .err = EIO};
+            int id = 0;
+            if (closing)
+                id = fault_add(&rule);
+            needle_map_free(map);
+            if (!closing)
+                id = fault_add(&rule);
+            map = NULL;
+            int rc = needle_map_leveldb_new(path, 5, 1 << 20, &at, &map);
+            bool struck = fault_hits(id) > 0;
+            fault_remove();
+            if (rc != 0) {
+                assert_null(map);
+                map = ldb_open(path, &at);
+            }
+            struct needle_value v;
+            assert_true(at.idx_rows == 0 || at.idx_rows == ROWS);
+            for (uint64_t key = 1; key <= 10; key++)
+                assert_int_equal(needle_map_get(map, key, &v), at.idx_rows == 0 ? DFS_ENOTFOUND : 0);
+            empty += at.idx_rows == 0;
+            whole += at.idx_rows != 0;
+            needle_map_free(map);
+            free(path);
+            tmpdir_free(dir);
+            if (!struck)
+                break;
+        }
+        assert_true(empty > 5);
+        assert_true(whole > 0);
+    }
+}
+
 /* A file, an unrelated folder, or another width where the database should be. */
 static void leveldb_takes_the_place_of_anything(void **state)
 {
@@ -679,6 +730,7 @@ int main(void)
         cmocka_unit_test(leveldb_without_a_last_checkpoint_starts_empty),
         cmocka_unit_test(leveldb_after_a_crash_starts_empty),
         cmocka_unit_test(leveldb_damage_is_never_an_absent_key),
+        cmocka_unit_test(leveldb_survives_any_failing_call),
         cmocka_unit_test(leveldb_takes_the_place_of_anything),
     };
     log_threshold = LOG_ERROR + 1;
