@@ -126,12 +126,13 @@ bool body_read(struct http_conn *c, struct http_exchange *x)
         any = true;
         c->more = (size_t)n == want;
         enum feed f = body_feed(c, x, bytes_of(scratch, (size_t)n), &used);
-        conn_fed(c, x, f);
+        exchange_fed(c, x, f);
         if (f == FEED_PAUSED || f == FEED_DONE)
             conn_keep(c, x, bytes_of(scratch + used, (size_t)n - used));
         if (f != FEED_MORE)
             return true;
         budget -= (size_t)n < budget ? (size_t)n : budget;
     } while (c->more && budget > 0);
+    c->more = false; /* what is still there is told by the next event, after the others */
     return true;
 }

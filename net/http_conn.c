@@ -12,34 +12,17 @@
 
 _Static_assert(sizeof(struct http_conn) <= 512, "an idle connection must stay small");
 
-enum step {
-    STEP_AGAIN, /* something changed: look again */
-    STEP_WAIT,  /* nothing to do before the next event */
-    STEP_YIELD, /* there is, but it is the others' turn */
-};
-
-/* No reply can reach the client any more (or only the one that closes). */
-static bool is_gone(const struct http_conn *c)
-{
-    return c->fd == -1 || c->lingering;
-}
-
-static uint32_t buffered(const struct http_conn *c)
-{
-    return c->buf_len - c->buf_pos;
-}
-
 /* ---- the read buffer ---- */
 
-static void forget_kept(struct http_conn *c)
+void conn_forget_kept(struct http_conn *c)
 {
     c->lane->kept_bytes -= c->kept;
     c->kept = 0;
 }
 
-static void release_buffer(struct http_conn *c)
+void conn_release_buffer(struct http_conn *c)
 {
-    forget_kept(c);
+    conn_forget_kept(c);
     if (c->big_head) {
         c->big_head = false;
         c->lane->big_heads--;
@@ -67,7 +50,7 @@ static bool replace_buffer(struct http_conn *c, size_t cap, char **old, uint32_t
     char *bigger = cap <= READ_BUFFER_BYTES ? lane_get_buffer(c->lane) : malloc(cap);
     if (bigger == NULL)
         return false;
-    uint32_t n = buffered(c);
+    uint32_t n = conn_buffered(c);
     memcpy(bigger, c->buf + c->buf_pos, n);
     *old = c->buf;
     *old_cap = c->buf_cap;
@@ -104,7 +87,7 @@ void conn_keep(struct http_conn *c, struct http_exchange *x, struct bytes rest)
         /* The head's views stay where they are: the exchange takes the buffer they point into. */
         char *old;
         uint32_t old_cap;
-        if (!replace_buffer(c, buffered(c) + rest.n, &old, &old_cap)) {
+        if (!replace_buffer(c, conn_buffered(c) + rest.n, &old, &old_cap)) {
             conn_kill(c, true);
             return;
         }
@@ -157,11 +140,10 @@ static void start_linger(struct http_conn *c)
     c->linger_left = LINGER_BYTES_MAX;
 }
 
-/* After the last reply. */
-static void close_politely(struct http_conn *c)
+void conn_close(struct http_conn *c, bool unread)
 {
-    bool unread = buffered(c) > 0 || !c->read_on || c->more;
-    if (unread)
+    char byte;
+    if (unread || conn_buffered(c) > 0 || recv(c->fd, &byte, 1, MSG_PEEK) > 0)
         start_linger(c);
     else
         conn_kill(c, false);
@@ -169,7 +151,7 @@ static void close_politely(struct http_conn *c)
 
 void conn_refuse(struct http_conn *c, int status, const char *text)
 {
-    if (is_gone(c))
+    if (conn_is_gone(c))
         return;
     if (c->x == NULL || (!c->x->req.replied && !c->x->out.started)) {
         reply_canned(c, status, text);
@@ -229,11 +211,11 @@ static bool head_read(struct http_conn *c)
     ssize_t n = recv(c->fd, c->buf + c->buf_len, room, 0);
     if (n <= 0) {
         bool changed = conn_received(c, n);
-        if (buffered(c) == 0)
-            release_buffer(c);
+        if (conn_buffered(c) == 0)
+            conn_release_buffer(c);
         return changed;
     }
-    if (buffered(c) == 0)
+    if (conn_buffered(c) == 0)
         c->first_byte_ns = clock_mono_ns();
     c->more = (uint32_t)n == room;
     c->buf_len += (uint32_t)n;
@@ -264,7 +246,7 @@ static bool read_some(struct http_conn *c)
         return linger_read(c);
     if (c->x == NULL)
         return head_read(c);
-    return buffered(c) > 0 || body_read(c, c->x);
+    return conn_buffered(c) > 0 || body_read(c, c->x);
 }
 
 static void on_readable(evutil_socket_t fd, short what, void *arg)
@@ -286,93 +268,7 @@ static void on_writable(evutil_socket_t fd, short what, void *arg)
     conn_run(arg);
 }
 
-/* ---- exchanges ---- */
-
-static void init_exchange(struct http_conn *c, struct http_exchange *x)
-{
-    struct http_req *r = &x->req;
-    struct http_server *s = c->lane->server;
-    r->server = s;
-    r->conn = c;
-    r->loop = c->lane->loop;
-    r->user = NULL;
-    r->server_arg = s->opts.arg;
-    r->start_ns = c->first_byte_ns;
-    r->body_bytes = r->sent_bytes = 0;
-    r->dead = r->replied = r->cors = false;
-    r->status = 0;
-    x->holds = 0;
-    x->shown = false;
-    x->close_after = !r->head.keep_alive || c->lane->draining;
-    x->head_buf = NULL;
-    x->body = (struct exchange_body){.left = r->head.content_length};
-    x->body.done = !r->head.chunked && r->head.content_length == 0;
-    if (r->head.chunked)
-        http_chunked_init(&x->body.chunked);
-    x->out = (struct exchange_out){.text = x->text_inline, .text_cap = REPLY_HEAD_INLINE};
-    x->arena = (struct exchange_arena){0};
-    x->peer.ss_family = AF_UNSPEC;
-    x->peer_text[0] = '\0';
-}
-
-static void free_arena(struct http_exchange *x)
-{
-    while (x->arena.blocks != NULL) {
-        struct arena_block *block = x->arena.blocks;
-        x->arena.blocks = block->next;
-        free(block);
-    }
-}
-
-/* The one place where an exchange ends. */
-static void end_exchange(struct http_conn *c)
-{
-    struct http_exchange *x = c->x;
-    out_release(x);
-    if (x->shown)
-        c->lane->server->opts.handler->on_close(&x->req);
-    CHECK(x->holds == 0);
-    free_arena(x);
-    lane_put_buffer(c->lane, x->head_buf, x->head_buf_cap);
-    c->x = NULL;
-    c->head_end = 0;
-    lane_put_exchange(c->lane, x);
-    if (buffered(c) == 0)
-        release_buffer(c);
-    else
-        c->first_byte_ns = clock_mono_ns();
-}
-
-static void send_continue(struct http_conn *c, struct http_exchange *x)
-{
-    static const char text[] = "HTTP/1.1 100 Continue\r\n\r\n";
-    ssize_t n = send(c->fd, text, sizeof text - 1, MSG_NOSIGNAL);
-    x->body.continued = true;
-    /* When the socket is full the client sends after a while even so; half a line is beyond mending. */
-    if (n > 0 && (size_t)n < sizeof text - 1)
-        conn_kill(c, true);
-}
-
-static void start_exchange(struct http_conn *c, struct http_exchange *x)
-{
-    c->x = x;
-    c->buf_pos += x->req.head.head_bytes;
-    c->head_end = c->buf_pos;
-    c->scanned = 0;
-    init_exchange(c, x);
-    STAT_ADD(c->lane, requests, 1);
-    if (x->req.head.expect_other) {
-        x->close_after = true;
-        http_reply_error(&x->req, 417, "only 100-continue can be expected");
-        return;
-    }
-    x->shown = true;
-    c->lane->server->opts.handler->on_request(&x->req);
-    if (x->req.head.expect_continue && !x->req.replied && !x->req.dead && !x->body.done && buffered(c) == 0)
-        send_continue(c, x);
-}
-
-/* ---- steps ---- */
+/* ---- heads ---- */
 
 static enum step step_head_short(struct http_conn *c)
 {
@@ -381,7 +277,7 @@ static enum step step_head_short(struct http_conn *c)
         return STEP_AGAIN;
     }
     if (c->buf_pos > 0) {
-        memmove(c->buf, c->buf + c->buf_pos, buffered(c));
+        memmove(c->buf, c->buf + c->buf_pos, conn_buffered(c));
         c->buf_len -= c->buf_pos;
         c->buf_pos = 0;
     }
@@ -406,9 +302,9 @@ static const char *refusal_text(int status)
 
 static enum step step_head(struct http_conn *c)
 {
-    if (buffered(c) == 0) {
+    if (conn_buffered(c) == 0) {
         if (c->buf != NULL)
-            release_buffer(c);
+            conn_release_buffer(c);
         if (c->eof || c->lane->draining) {
             conn_kill(c, false);
             return STEP_AGAIN;
@@ -421,9 +317,9 @@ static enum step step_head(struct http_conn *c)
         return STEP_AGAIN;
     }
     int status = 0;
-    int rc = http_parse_request(bytes_of(c->buf + c->buf_pos, buffered(c)), &c->scanned, &x->req.head, &status);
+    int rc = http_parse_request(bytes_of(c->buf + c->buf_pos, conn_buffered(c)), &c->scanned, &x->req.head, &status);
     if (rc == 0) {
-        start_exchange(c, x);
+        exchange_start(c, x);
         return STEP_AGAIN;
     }
     lane_put_exchange(c->lane, x);
@@ -432,133 +328,6 @@ static enum step step_head(struct http_conn *c)
     STAT_ADD(c->lane, bad_requests, 1);
     conn_refuse(c, status, refusal_text(status));
     return STEP_AGAIN;
-}
-
-void conn_fed(struct http_conn *c, struct http_exchange *x, enum feed f)
-{
-    switch (f) {
-    case FEED_MORE:
-    case FEED_PAUSED:
-        break;
-    case FEED_DONE:
-        x->body.done = true;
-        break;
-    case FEED_BAD:
-        STAT_ADD(c->lane, bad_requests, 1);
-        conn_refuse(c, 400, "malformed chunked body");
-        break;
-    case FEED_STOP:
-        if (!x->req.replied)
-            conn_kill(c, true);
-        x->close_after = true;
-        break;
-    }
-}
-
-/* What of the body is in the buffer already. */
-static enum step step_body(struct http_conn *c, struct http_exchange *x)
-{
-    if (x->body.paused || (x->req.replied && x->close_after))
-        return STEP_WAIT;
-    if (!x->req.head.chunked && x->body.left == 0) { /* the handler took the last bytes, but wanted to be asked again */
-        x->body.done = true;
-        return STEP_AGAIN;
-    }
-    if (buffered(c) > 0) {
-        size_t used;
-        enum feed f = body_feed(c, x, bytes_of(c->buf + c->buf_pos, buffered(c)), &used);
-        c->buf_pos += (uint32_t)used;
-        if (buffered(c) == 0)
-            forget_kept(c);
-        conn_fed(c, x, f);
-        return f == FEED_PAUSED ? STEP_WAIT : STEP_AGAIN;
-    }
-    if (c->eof) {
-        x->close_after = true;
-        if (x->req.replied)
-            return STEP_WAIT;
-        STAT_ADD(c->lane, bad_requests, 1);
-        conn_refuse(c, 400, "request body was cut short");
-        return STEP_AGAIN;
-    }
-    if (c->more) /* the buffer was full: there is more in the socket */
-        return body_read(c, x) ? STEP_AGAIN : STEP_WAIT;
-    return STEP_WAIT;
-}
-
-static enum step answer_forgotten(struct http_conn *c, struct http_exchange *x)
-{
-    STAT_ADD(c->lane, unanswered, 1);
-    http_reply_error(&x->req, 500, "request was not answered");
-    return STEP_AGAIN;
-}
-
-static enum step step_end(struct http_conn *c, struct http_exchange *x)
-{
-    x->body.ended = true;
-    if (!x->req.replied)
-        c->lane->server->opts.handler->on_end(&x->req);
-    return STEP_AGAIN;
-}
-
-/* The reply is in the socket. */
-static enum step step_sent(struct http_conn *c, struct http_exchange *x)
-{
-    if (x->holds > 0 || (!x->body.done && !x->close_after))
-        return STEP_WAIT;
-    bool close_now = x->close_after, unread_body = !x->body.done;
-    end_exchange(c);
-    if (close_now && c->fd != -1) {
-        if (unread_body)
-            start_linger(c);
-        else
-            close_politely(c);
-    }
-    return STEP_AGAIN;
-}
-
-static enum step step_flush(struct http_conn *c, struct http_exchange *x)
-{
-    switch (out_flush(c, x)) {
-    case FLUSH_DONE:
-        x->out.sent = true;
-        return STEP_AGAIN;
-    case FLUSH_FAILED:
-        return STEP_AGAIN;
-    case FLUSH_YIELD:
-        return STEP_YIELD;
-    case FLUSH_WAIT:
-        break;
-    }
-    return STEP_WAIT;
-}
-
-static enum step step(struct http_conn *c)
-{
-    struct http_exchange *x = c->x;
-    if (is_gone(c)) {
-        if (x == NULL || x->holds > 0)
-            return STEP_WAIT;
-        end_exchange(c);
-        return STEP_AGAIN;
-    }
-    if (x == NULL)
-        return step_head(c);
-    if (!x->body.done) {
-        enum step s = step_body(c, x);
-        if (s != STEP_WAIT)
-            return s;
-    } else if (!x->body.ended) {
-        return step_end(c, x);
-    }
-    if (x->req.replied && !x->out.sent)
-        return step_flush(c, x);
-    if (x->out.sent)
-        return step_sent(c, x);
-    /* Not replied: its body is on its way, or its handler holds it, or has forgotten it. */
-    if (x->body.ended && x->holds == 0)
-        return answer_forgotten(c, x);
-    return STEP_WAIT;
 }
 
 /* ---- waiting ---- */
@@ -571,7 +340,7 @@ static enum wait_queue queue_of(const struct http_conn *c)
     if (c->lingering)
         return WAIT_CLOSE;
     if (x == NULL)
-        return buffered(c) > 0 ? WAIT_HEAD : WAIT_REQUEST;
+        return conn_buffered(c) > 0 ? WAIT_HEAD : WAIT_REQUEST;
     if (c->write_on)
         return WAIT_WRITE;
     return wants_read(c) ? WAIT_BODY : WAIT_NOTHING;
@@ -581,7 +350,7 @@ static enum wait_queue queue_of(const struct http_conn *c)
 static bool set_events(struct http_conn *c)
 {
     const struct http_exchange *x = c->x;
-    bool want_write = x != NULL && !is_gone(c) && x->req.replied && !x->out.sent && !x->out.source_waits;
+    bool want_write = x != NULL && !conn_is_gone(c) && x->req.replied && !x->out.sent && !x->out.source_waits;
     if (want_write != c->write_on) {
         if ((want_write ? event_add(&c->write_event, NULL) : event_del(&c->write_event)) == -1)
             return false;
@@ -610,7 +379,7 @@ static void park(struct http_conn *c)
 static void free_conn(struct http_conn *c)
 {
     lane_forget(c);
-    release_buffer(c);
+    conn_release_buffer(c);
     free(c);
 }
 
@@ -621,7 +390,7 @@ void conn_run(struct http_conn *c)
     c->running = true;
     enum step s = STEP_AGAIN;
     for (uint32_t i = 0; s == STEP_AGAIN && i < RUN_STEPS_MAX; i++)
-        s = step(c);
+        s = c->x != NULL ? exchange_step(c) : conn_is_gone(c) ? STEP_WAIT : step_head(c);
     c->running = false;
     if (s != STEP_WAIT) {
         lane_make_ready(c);

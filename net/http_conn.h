@@ -36,7 +36,7 @@
 #define LANE_SPARE_BUFFERS 64u
 #define LANE_SPARE_EXCHANGES 64u
 #define RUN_STEPS_MAX 64u                      /* of one connection before the others have their turn */
-#define READ_BYTES_MAX (512u * 1024u)          /* of one connection in one go */
+#define READ_BYTES_MAX (256u * 1024u)          /* of one connection in one go */
 #define SEND_BYTES_MAX (512u * 1024u)
 #define SENDFILE_BYTES_MAX (256u * 1024u)
 #define LINGER_MS 3000u                        /* for a client to read why we close, while it still sends */
@@ -203,6 +203,25 @@ static inline struct http_exchange *exchange_of(struct http_req *r)
 #define STAT_ADD(lane, field, n) \
     __atomic_store_n(&(lane)->stats.field, (lane)->stats.field + (n), __ATOMIC_RELAXED)
 
+/* What a step of conn_run() came to. */
+enum step {
+    STEP_AGAIN, /* something changed: look again */
+    STEP_WAIT,  /* nothing to do before the next event */
+    STEP_YIELD, /* there is, but it is the others' turn */
+};
+
+/* No reply can reach the client any more (or only the one that closes). */
+static inline bool conn_is_gone(const struct http_conn *c)
+{
+    return c->fd == -1 || c->lingering;
+}
+
+/* Bytes that were read and not looked at. */
+static inline uint32_t conn_buffered(const struct http_conn *c)
+{
+    return c->buf_len - c->buf_pos;
+}
+
 /* What became of body bytes. */
 enum feed {
     FEED_MORE,   /* all of the bytes were used, the body goes on */
@@ -238,10 +257,13 @@ void conn_open(struct http_lane *lane, int fd, const struct sockaddr_storage *pe
 void conn_run(struct http_conn *c);
 /* What recv() said when it was not a count of bytes: notes the end or kills.  False when there was just nothing to read. */
 bool conn_received(struct http_conn *c, ssize_t n);
-/* Draws the conclusion from body_feed(). */
-void conn_fed(struct http_conn *c, struct http_exchange *x, enum feed f);
 /* Keeps bytes behind what is buffered. */
 void conn_keep(struct http_conn *c, struct http_exchange *x, struct bytes rest);
+/* When nothing is buffered any more: no exchange may be under way for the second. */
+void conn_forget_kept(struct http_conn *c);
+void conn_release_buffer(struct http_conn *c);
+/* After the last reply; unread: bytes of the client are known to be still in the socket. */
+void conn_close(struct http_conn *c, bool unread);
 /* Says why, as far as nothing else has been said, and closes in a way that lets the client read it.  The exchange is dead. */
 void conn_refuse(struct http_conn *c, int status, const char *text);
 /* Closes the socket now; with reset the client learns that what it got is not whole.  c is freed by the next conn_run(). */
@@ -250,6 +272,14 @@ void conn_kill(struct http_conn *c, bool reset);
 void conn_expire(struct http_conn *c);
 /* The server is being stopped; c may be freed. */
 void conn_drain(struct http_conn *c);
+
+/* ---- http_exchange.c ---- */
+/* The head is parsed: shows the request to the handler. */
+void exchange_start(struct http_conn *c, struct http_exchange *x);
+/* The next thing to do for the exchange under way. */
+enum step exchange_step(struct http_conn *c);
+/* Draws the conclusion from body_feed(). */
+void exchange_fed(struct http_conn *c, struct http_exchange *x, enum feed f);
 
 /* ---- http_body.c ---- */
 /* Hands `in` to the handler (or drops it); *used tells how far. */

@@ -237,6 +237,7 @@ bool lane_release(struct http_lane *lane)
     bool held = false;
     for (int q = 0; q < WAIT_QUEUES; q++)
         held |= lane->waiting[q].first != NULL;
+    CHECK(held || (lane->kept_bytes == 0 && lane->big_heads == 0));
     loop_timer_release(&lane->sweep);
     while (lane->spare_buffers != NULL) {
         void *buf = lane->spare_buffers;
