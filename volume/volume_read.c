@@ -190,17 +190,19 @@ static void run_step(struct work *work)
 static void on_step(struct work *work)
 {
     struct needle_read *r = CONTAINER_OF(work, struct needle_read, work);
+    int rc = r->rc;
 
-    if (r->rc == 0 && r->step == NEEDLE_READ_CHECK) {
+    if (rc == 0 && r->step == NEEDLE_READ_CHECK) {
         needle_read_submit(r, NEEDLE_READ_CHECK);
         return;
     }
-    if (r->rc == 0 && r->step == NEEDLE_READ_FETCH && !r->in_memory) {
-        r->rc = needle_read_large_ready(r);
-        if (r->rc == DFS_EAGAIN)
-            return;
+    if (rc == 0 && r->step == NEEDLE_READ_FETCH && !r->in_memory) {
+        rc = needle_read_large_ready(r);
+        if (rc == DFS_EAGAIN)
+            return; /* r is the pool's again: nothing of it may be touched */
+        r->rc = rc;
     }
-    r->done(r, r->rc);
+    r->done(r, rc);
 }
 
 void needle_read_submit(struct needle_read *r, enum needle_read_step step)
