@@ -158,6 +158,15 @@ static void start_cleanup(struct vacuum_run *r)
 
 static void commit_next(struct vacuum_run *r);
 
+/* What is known of the size may be from a heartbeat before the last writes; the share of garbage is from just before. */
+static uint64_t size_before(const struct replica *known, double garbage, uint64_t after)
+{
+    uint64_t told = known != NULL ? known->size_bytes : 0;
+    uint64_t reckoned = garbage < 1 ? (uint64_t)((double)after / (1 - garbage)) : 0;
+
+    return told > reckoned ? told : reckoned;
+}
+
 static void on_committed(void *arg, enum grpc_status status, struct bytes message, const ProtobufCMessage *response)
 {
     struct vacuum_replica *rep = arg;
@@ -173,7 +182,7 @@ static void on_committed(void *arg, enum grpc_status status, struct bytes messag
         const VolumeServerPb__VacuumVolumeCommitResponse *resp =
             (const VolumeServerPb__VacuumVolumeCommitResponse *)response;
 
-        note(r, rep->garbage, known != NULL ? known->size_bytes : 0, resp->volume_size, "vacuumed");
+        note(r, rep->garbage, size_before(known, rep->garbage, resp->volume_size), resp->volume_size, "vacuumed");
         r->vacuumed++;
         if (known != NULL) {
             known->size_bytes = resp->volume_size;
