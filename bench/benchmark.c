@@ -34,6 +34,7 @@ struct bench {
     struct benchmark_options o; /* as given, with write and read decided */
     struct worker *workers[LOOPS_MAX];
     uint32_t worker_count;
+    uint64_t connections; /* to one address, of all workers */
     struct list_file list_out;
     struct list list;
     uint64_t acknowledged; /* writes of this run */
@@ -95,28 +96,36 @@ static bool check_options(struct bench *b)
     return true;
 }
 
-/* A connection to the master and one to a volume server for each slot, and some for those that move. */
-static bool raise_file_limit(const struct bench *b)
+/* As many open files as `wish`, or as near to it as the system lets us; returns what there are. */
+static uint64_t raise_file_limit(rlim_t wish)
 {
-    struct rlimit lim;
-    rlim_t least = 2ull * b->o.concurrency + FILES_RESERVE, wish = 4ull * b->o.concurrency + FILES_RESERVE;
+    struct rlimit lim, more;
 
-    if (getrlimit(RLIMIT_NOFILE, &lim) != 0 || lim.rlim_cur >= wish)
-        return true;
-    rlim_t before = lim.rlim_cur;
-    lim.rlim_cur = wish;
-    if (lim.rlim_max != RLIM_INFINITY && lim.rlim_max < wish)
-        lim.rlim_max = wish;
-    if (setrlimit(RLIMIT_NOFILE, &lim) == 0)
-        return true;
-    getrlimit(RLIMIT_NOFILE, &lim);
+    if (getrlimit(RLIMIT_NOFILE, &lim) != 0)
+        return 0;
+    if (lim.rlim_cur >= wish)
+        return lim.rlim_cur;
+    more = (struct rlimit){wish, lim.rlim_max == RLIM_INFINITY || lim.rlim_max > wish ? lim.rlim_max : wish};
+    if (setrlimit(RLIMIT_NOFILE, &more) == 0)
+        return wish;
     lim.rlim_cur = lim.rlim_max < wish ? lim.rlim_max : wish;
-    if (setrlimit(RLIMIT_NOFILE, &lim) != 0)
-        lim.rlim_cur = before;
-    if (lim.rlim_cur >= least)
+    setrlimit(RLIMIT_NOFILE, &lim);
+    return getrlimit(RLIMIT_NOFILE, &lim) == 0 ? lim.rlim_cur : 0;
+}
+
+/* A connection to the master and one to a volume server for each slot, and as many again for those that move between volume
+ * servers.  With fewer files, connections to each address are rationed: a slot uses one at a time. */
+static bool plan_connections(struct bench *b)
+{
+    uint64_t c = b->o.concurrency, least = c + c / 2 + FILES_RESERVE;
+    uint64_t limit = raise_file_limit(4 * c + FILES_RESERVE);
+
+    if (limit >= least) {
+        b->connections = (limit - FILES_RESERVE) / 2 < 2 * c ? (limit - FILES_RESERVE) / 2 : 2 * c;
         return true;
+    }
     return complain("-c %u needs %" PRIu64 " open files and the limit is %" PRIu64 ": raise it with `ulimit -n`",
-                    b->o.concurrency, (uint64_t)least, (uint64_t)lim.rlim_cur);
+                    b->o.concurrency, least, limit);
 }
 
 static bool open_output(const char *path, const char *what, FILE **out)
@@ -180,7 +189,8 @@ static bool make_workers(struct bench *b)
     b->run.loops = loops;
     for (uint32_t i = 0; i < loops; i++) {
         uint32_t share = slots / loops + (i < slots % loops ? 1 : 0);
-        if (worker_new(&b->o, (int)i, share, &b->workers[i], error) != 0)
+        uint32_t connections = (uint32_t)(b->connections * share / slots);
+        if (worker_new(&b->o, (int)i, share, connections > 0 ? connections : 1, &b->workers[i], error) != 0)
             return complain("%s", error);
         b->worker_count++;
     }
@@ -192,7 +202,7 @@ static bool prepare(struct bench *b)
     name_list(b);
     if (rand_init() != 0)
         return complain("cannot start the random number generator");
-    return check_options(b) && raise_file_limit(b) && reach_master(b) && prepare_list(b) &&
+    return check_options(b) && plan_connections(b) && reach_master(b) && prepare_list(b) &&
            open_output(b->o.json, "report", &b->json) && open_output(b->o.cpuprofile, "profile", &b->profile) &&
            make_workers(b);
 }
@@ -283,8 +293,9 @@ static void watch(struct bench *b, struct bench_phase *p, struct bench_outcome *
     }
     /* The last worker may still be on its way to say so. */
     struct pollfd fd = {.fd = p->ended_fd, .events = POLLIN};
-    while (poll(&fd, 1, -1) != 1)
-        ;
+    uint64_t ended;
+    while (read(p->ended_fd, &ended, sizeof ended) == -1 && (errno == EAGAIN || errno == EINTR))
+        poll(&fd, 1, -1);
     if (b->status_line)
         report_status_clear(stderr);
 }

@@ -278,14 +278,14 @@ void worker_server(const struct worker *w, char *out, size_t cap)
     snprintf(out, cap, "%s", w->server);
 }
 
-static int make_clients(struct worker *w, char error[BENCH_ERROR_MAX])
+static int make_clients(struct worker *w, uint32_t connections, char error[BENCH_ERROR_MAX])
 {
     struct http_client_options ho;
     int rc;
 
     http_client_options_init(&ho);
     ho.loop = w->loop;
-    ho.max_per_address = w->slot_count * 2;
+    ho.max_per_address = connections;
     ho.max_waiting = w->slot_count * (WORKER_DELETES_PER_SLOT + 2);
     ho.connect_timeout_ms = w->o->timeout_ms < CONNECT_TIMEOUT_MS ? w->o->timeout_ms : CONNECT_TIMEOUT_MS;
     ho.idle_timeout_ms = 15000;
@@ -318,8 +318,8 @@ static int make_slots(struct worker *w)
     return w->o->write ? worker_write_prepare(w) : 0;
 }
 
-int worker_new(const struct benchmark_options *o, int index, uint32_t slots, struct worker **out,
-               char error[BENCH_ERROR_MAX])
+int worker_new(const struct benchmark_options *o, int index, uint32_t slots, uint32_t connections,
+               struct worker **out, char error[BENCH_ERROR_MAX])
 {
     char name[16];
     struct worker *w = aligned_alloc(_Alignof(struct worker), sizeof *w);
@@ -344,7 +344,7 @@ int worker_new(const struct benchmark_options *o, int index, uint32_t slots, str
         rc = loop_on_step(w->loop, on_step, w);
     if (rc != 0)
         goto fail;
-    rc = make_clients(w, error);
+    rc = make_clients(w, connections, error);
     if (rc != 0)
         goto fail_said;
     rc = loop_start(w->loop);

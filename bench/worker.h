@@ -63,9 +63,9 @@ void bench_phase_stop(struct bench_phase *p);
 /* One of the workers that `running` counts has ended; from here on the phase may be gone.  Any thread. */
 void bench_phase_worker_ended(struct bench_phase *p);
 
-/* A worker with its thread running, for `slots` requests at once.  0 or a code with one line in error. */
-int worker_new(const struct benchmark_options *o, int index, uint32_t slots, struct worker **out,
-               char error[BENCH_ERROR_MAX]);
+/* A worker with its thread running, for `slots` requests at once over at most `connections` to one address.  0 or a code with one line in error. */
+int worker_new(const struct benchmark_options *o, int index, uint32_t slots, uint32_t connections,
+               struct worker **out, char error[BENCH_ERROR_MAX]);
 /* Ends the thread.  After its phase has ended. */
 void worker_free(struct worker *w);
 

@@ -117,7 +117,7 @@ static void on_looked_up(struct master_lookup *l, int rc)
     struct worker *w = s->worker;
 
     if (rc != 0) {
-        bench_phase_error(w->phase, "cannot look up %s", l->error);
+        bench_phase_error(w->phase, "cannot look up a volume: %s", l->error);
         slot_failed(s);
         return;
     }
