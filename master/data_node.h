@@ -33,6 +33,8 @@ struct data_node {
 
     bool up;
     uint64_t last_beat_ms;
+    bool decay;                    /* this beat halves what is expected of ids handed out: once a pulse */
+    uint64_t decayed_ms;
     uint64_t beat_seq;             /* full beats so far: marks what the last one named */
     uint64_t max_volumes;
     uint64_t ec_slots;             /* volumes' worth of erasure-coded shards */

@@ -240,9 +240,13 @@ static void take_beat(struct master_server *m, struct data_node *n, const Master
     if (full) {
         m->counts[COUNT_BEAT_FULL]++;
         n->beat_seq++;
+        n->decay = n->last_beat_ms - n->decayed_ms >= (uint64_t)m->options.pulse_s * 500;
+        if (n->decay)
+            n->decayed_ms = n->last_beat_ms;
         for (size_t i = 0; i < hb->n_volumes; i++)
             report_full(m, n, hb->volumes[i]);
         topology_full_beat_done(&m->topology, n);
+        n->decay = false;
     }
     if (hb->n_new_volumes + hb->n_deleted_volumes + hb->n_changed_volumes > 0)
         m->counts[COUNT_BEAT_DELTA]++;

@@ -258,6 +258,7 @@ int topology_report(struct topology *t, struct data_node *n, const struct volume
     struct topo_volume *v = topology_find(t, r->id);
     struct volume_layout *l;
     struct replica *rep;
+    uint64_t came;
     int rc;
 
     if (!name_is_safe(r->collection) || r->id == 0)
@@ -273,6 +274,10 @@ int topology_report(struct topology *t, struct data_node *n, const struct volume
     if (rep == NULL)
         rc = add_replica(t, v, n, &rep);
     if (rc == 0) {
+        came = r->size_bytes > rep->size_bytes ? r->size_bytes - rep->size_bytes : 0;
+        v->outstanding_bytes -= came < v->outstanding_bytes ? came : v->outstanding_bytes;
+        if (n->decay)
+            v->outstanding_bytes /= 2; /* ids that are never used must not count for ever */
         rep->size_bytes = r->size_bytes;
         rep->file_count = r->file_count;
         rep->delete_count = r->delete_count;
@@ -283,7 +288,6 @@ int topology_report(struct topology *t, struct data_node *n, const struct volume
         rep->disk_id = r->disk_id;
         rep->seen_beat = n->beat_seq;
         v->version = r->version;
-        v->outstanding_bytes /= 2; /* what was handed out arrives by and by */
     }
     if (v->replica_count == 0)
         remove_volume(t, v);

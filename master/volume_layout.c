@@ -172,7 +172,9 @@ static void rebuild_lanes(struct volume_layout *l)
 /* Full once what was handed out has arrived.  Such a volume stays writable, since ids may never be used, but others go first. */
 static bool nearly_full(const struct topo_volume *v)
 {
-    return topo_volume_size(v) + v->outstanding_bytes >= v->layout->topology->size_limit_bytes;
+    uint64_t limit = v->layout->topology->size_limit_bytes;
+
+    return topo_volume_size(v) + v->outstanding_bytes >= limit - limit / 16;
 }
 
 /* Whether a is the better choice for the next run of ids. */

@@ -14,6 +14,7 @@
 #include "net/clock.h"
 #include "net/log.h"
 #include "volume/store.h"
+#include "volume/store_internal.h"
 #include "volume/volume_append.h"
 #include "volume/volume_read.h"
 
@@ -85,21 +86,20 @@ static int settle_old(const struct append_batch *b, struct needle_write *w)
     return rc != 0 ? rc : needle_write_check_cookie(w);
 }
 
-/* A put of n bytes: within the limit, and leaving room in the addressable part for a tombstone of each live needle. */
+/* A put of n bytes: begun below the limit, so that a volume ends at most one record past it, and leaving room in the addressable
+ * part for a tombstone of each live needle. */
 static int check_limit(struct append_batch *b, uint64_t n)
 {
     struct volume *v = b->volume;
     struct needle_map_stats stats;
     uint64_t limit = v->size_limit_bytes, end = b->end_pos + n, reserve;
-    bool fits_nowhere = superblock_end(&v->sb) + n > limit;
 
     needle_map_stats(b->gen->map, &stats);
     reserve = (stats.live_count + b->count + 1) * NEEDLE_TOMBSTONE_MAX;
     if (end + reserve <= idx_addressable_end(v->offset_width) &&
-        (limit == 0 || end <= limit || (fits_nowhere && b->end_pos < limit)))
+        (limit == 0 || b->end_pos < limit))
         return 0;
-    volume_set_no_write(v, VOLUME_SEALED, "%" PRIu64 " bytes, and %" PRIu64 " more would pass its limit of %" PRIu64,
-                        b->end_pos, n, limit);
+    volume_set_no_write(v, VOLUME_SEALED, "%" PRIu64 " bytes, its limit is %" PRIu64, b->end_pos, limit);
     return DFS_EFULL;
 }
 
@@ -518,12 +518,19 @@ void append_batch_publish(struct append_batch *b)
     volume_index_flush(v);
 }
 
-/* The volume has reached its limit: say so before the next put is refused for it. */
-static void seal_if_full(struct volume *v)
+/* The volume has reached its limit: say so before the next put is refused for it.  On the last quarter of the way its size is
+ * announced step by step, so that the master turns to other volumes in time. */
+static void seal_if_full(const struct append_batch *b)
 {
-    if (v->size_limit_bytes != 0 && v->append_pos >= v->size_limit_bytes)
-        volume_set_no_write(v, VOLUME_SEALED, "%" PRIu64 " bytes, its limit is %" PRIu64, v->append_pos,
-                            v->size_limit_bytes);
+    struct volume *v = b->volume;
+    uint64_t limit = v->size_limit_bytes;
+
+    if (limit == 0)
+        return;
+    if (v->append_pos >= limit)
+        volume_set_no_write(v, VOLUME_SEALED, "%" PRIu64 " bytes, its limit is %" PRIu64, v->append_pos, limit);
+    else if (store_fill_step(limit, b->start_pos) != store_fill_step(limit, v->append_pos))
+        store_changed(v->store);
 }
 
 void append_batch_fail(struct append_batch *b, int rc)
@@ -551,5 +558,5 @@ void append_batch_finish(struct append_batch *b, int sync_rc)
         append_batch_publish(b);
     for (uint32_t i = 0; i < b->count; i++)
         append_queue_answer(b->queue, b->records[i].w, b->records[i].w->rc);
-    seal_if_full(v);
+    seal_if_full(b);
 }

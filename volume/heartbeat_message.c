@@ -160,6 +160,7 @@ bool heartbeat_send_changes(struct grpc_call *call, const struct heartbeat_repor
 {
     struct rows came = {0}, went = {0};
     size_t n_came = 0, n_went = 0;
+    uint64_t limit = store_size_limit(now->s->store);
     uint32_t i = 0, j = 0;
     bool told = false;
     if (before == NULL || !rows_new(&came, now->n, sizeof(MasterPb__VolumeShortInformationMessage)) ||
@@ -176,7 +177,8 @@ bool heartbeat_send_changes(struct grpc_call *call, const struct heartbeat_repor
             fill_short(came.pointers[n_came++], a);
             j++;
         } else {
-            if (a->no_write != b->no_write || strcmp(a->collection, b->collection) != 0)
+            if (a->no_write != b->no_write || strcmp(a->collection, b->collection) != 0 ||
+                store_fill_step(limit, a->dat_bytes) != store_fill_step(limit, b->dat_bytes))
                 goto out;
             i++;
             j++;

@@ -74,6 +74,15 @@ uint64_t store_size_limit(const struct store *s);
 /* Told on `loop` when a volume appeared, went, or changed its writability: look at store_snapshot() again.  Coalesced. */
 void store_on_change(struct store *s, struct loop *loop, void (*fn)(void *arg), void *arg);
 
+/* How full a volume of that size is, in the steps in which the master is told at once: sixteenths of the limit in its last quarter;
+ * below that always 0. */
+static inline unsigned store_fill_step(uint64_t limit_bytes, uint64_t size_bytes)
+{
+    uint64_t step = limit_bytes / 16 != 0 ? size_bytes / (limit_bytes / 16) : 16;
+
+    return step < 12 ? 0 : step > 16 ? 16 : (unsigned)step;
+}
+
 /* All volumes; *out is malloc'd.  Any thread. */
 int store_snapshot(struct store *s, struct volume_info **out, uint32_t *count);
 uint64_t store_max_key(struct store *s);
