@@ -154,6 +154,7 @@ size_t vs_json_string(struct bytes in, char *out)
     return (size_t)(o - out);
 }
 
+__attribute__((format(printf, 4, 0)))
 static void reply_refused_v(struct http_req *r, int status, const char *reason, const char *fmt, va_list ap)
 {
     char text[ERROR_TEXT_MAX];

@@ -10,6 +10,7 @@
 #include "net/ascii.h"
 #include "net/clock.h"
 #include "net/log.h"
+#include "volume/disk.h"
 #include "volume/replica_call.h"
 
 static void judge(struct replicated_write *w);
@@ -35,12 +36,14 @@ static void release(struct replicated_write *w)
     free(w->pieces);
     if (w->spill_bytes != 0)
         replica_spill_give(w->spill_bytes);
+    if (w->before_bytes != 0)
+        replica_spill_give(w->before_bytes);
     stage_free(w->undo_stage);
     w->before_copy = w->head = w->tail = w->spill = NULL;
     w->pieces = NULL;
     w->sisters = NULL;
     w->sister_count = 0;
-    w->spill_bytes = 0;
+    w->spill_bytes = w->before_bytes = 0;
     w->undo_stage = NULL;
 }
 
@@ -110,7 +113,7 @@ static void on_sister(struct sister *s)
 static uint32_t deadline_ms(const struct replicated_write *w)
 {
     uint64_t bytes = w->stage != NULL ? stage_bytes(w->stage) : 0;
-    return REPLICA_DEADLINE_MS + (uint32_t)(bytes / 1000 < 3600000 ? bytes / 1000 : 3600000);
+    return REPLICA_DEADLINE_MS + (uint32_t)(bytes / REPLICA_BYTES_PER_MS);
 }
 
 static void round_start(struct replicated_write *w)
@@ -206,19 +209,34 @@ static void on_local_undone(struct late_write *late, int rc)
     finish(w, w->rc);
 }
 
-/* The version before, once more: in memory, so one round of appending and no waiting but for the pool. */
-static int stage_before(struct replicated_write *w)
+static void undo_local(struct replicated_write *w, int rc)
 {
+    server_metrics_event(&server_of(w)->metrics, EVENT_UNDO);
+    if (rc == 0)
+        rc = late_write_start(&w->local);
+    if (rc != 0)
+        on_local_undone(&w->local, rc);
+}
+
+/* The version before, staged once more. */
+static void stage_before(void *arg)
+{
+    struct replicated_write *w = arg;
     struct bytes data = w->before.data;
     size_t taken = 0;
-    if (data.n == 0)
-        return 0;
-    int rc = stage_new(server_of(w)->store, w->fid.volume_id, w->l->loop, true, UINT64_MAX, NULL, NULL, &w->undo_stage);
-    if (rc == 0)
-        rc = stage_append(w->undo_stage, data, &taken);
+    int rc = 0;
+    if (w->undo_stage == NULL)
+        rc = stage_new(server_of(w)->store, w->fid.volume_id, w->l->loop, true, UINT64_MAX, stage_before, w, &w->undo_stage);
+    if (rc == 0 && w->before_pos < data.n) {
+        rc = stage_append(w->undo_stage, bytes_of(data.p + w->before_pos, data.n - w->before_pos), &taken);
+        w->before_pos = rc == 0 ? data.n : w->before_pos + taken;
+    }
     if (rc == 0)
         rc = stage_finish(w->undo_stage);
-    return rc;
+    if (rc == DFS_EAGAIN)
+        return; /* called again when there is room */
+    w->local.w.stage = w->undo_stage;
+    undo_local(w, rc);
 }
 
 static void undo_sisters(struct replicated_write *w, uint64_t stamp_ns)
@@ -236,20 +254,14 @@ static void undo_sisters(struct replicated_write *w, uint64_t stamp_ns)
     }
 }
 
-static void go_back(struct replicated_write *w)
+/* Everyone goes back: the sisters by the queue of undos, this server now. */
+static void undo_all(struct replicated_write *w)
 {
     struct volume_server *s = server_of(w);
     uint64_t stamp_ns = vs_stamp(s);
     struct needle_write *n = &w->local.w;
-    bool keep = w->had_before && !w->before.in_memory; /* larger than what is kept of it */
-    if (keep && w->local_was_done && !w->unchanged) {
-        server_metrics_event(&s->metrics, EVENT_UNDO_LOST);
-        log_warning("the version before of %u,%" PRIx64 " is too large to be put back; replicas differ until repaired",
-                    w->fid.volume_id, w->fid.key);
-    }
-    if (!keep && !w->unchanged)
-        undo_sisters(w, stamp_ns);
-    if (keep || !w->local_was_done || w->unchanged || (w->is_delete && !w->had_before)) {
+    undo_sisters(w, stamp_ns);
+    if (!w->local_was_done || (w->is_delete && !w->had_before)) {
         finish(w, w->rc);
         return;
     }
@@ -262,18 +274,100 @@ static void go_back(struct replicated_write *w)
     n->append_at_ns = stamp_ns;
     n->privileged = true;
     w->local.done = on_local_undone;
-    int rc = 0;
-    if (w->had_before) {
-        n->meta = w->before.needle;
-        n->explicit_ts = true;
-        rc = stage_before(w);
-        n->stage = w->undo_stage;
+    if (!w->had_before) {
+        undo_local(w, 0);
+        return;
     }
-    server_metrics_event(&s->metrics, EVENT_UNDO);
-    if (rc == 0)
-        rc = late_write_start(&w->local);
-    if (rc != 0)
-        on_local_undone(&w->local, rc);
+    n->meta = w->before.needle;
+    n->explicit_ts = true;
+    w->before_pos = 0;
+    if (w->before.data.n == 0)
+        undo_local(w, 0);
+    else
+        stage_before(w);
+}
+
+static void read_back(struct replicated_write *w, int rc);
+
+static void run_read_back(struct work *work)
+{
+    struct replicated_write *w = (struct replicated_write *)((char *)work - offsetof(struct replicated_write, work));
+    struct http_piece *p = &w->before_piece;
+    w->local_rc = disk_read(p->fd, w->before_copy + w->before_pos, p->bytes, p->file_pos, NULL);
+}
+
+static void done_read_back(struct work *work)
+{
+    struct replicated_write *w = (struct replicated_write *)((char *)work - offsetof(struct replicated_write, work));
+    w->before_pos += w->before_piece.bytes;
+    read_back(w, w->local_rc);
+}
+
+static void on_read_back(struct needle_read *r, int rc)
+{
+    read_back((struct replicated_write *)((char *)r - offsetof(struct replicated_write, before)), rc);
+}
+
+static void give_up_before(struct replicated_write *w, const char *why)
+{
+    server_metrics_event(&server_of(w)->metrics, EVENT_UNDO_LOST);
+    log_error("the version before of %u,%" PRIx64 " cannot be put back (%s): replicas differ until repaired", w->fid.volume_id,
+              w->fid.key, why);
+    finish(w, w->rc);
+}
+
+/* A large version before is still where it was in its generation of the volume: all of it into memory. */
+static void read_back(struct replicated_write *w, int rc)
+{
+    uint64_t all = w->before.needle.data_bytes;
+    while (rc == 0 && w->before_pos < all) {
+        struct http_piece *p = &w->before_piece;
+        uint64_t left = all - w->before_pos;
+        rc = needle_read_piece(&w->before, w->before_pos, left < CHUNK_BYTES ? left : CHUNK_BYTES, p);
+        if (rc == DFS_EAGAIN)
+            return;
+        if (rc == 0 && p->is_file) {
+            w->work = (struct work){.loop = w->l->loop, .privileged = true, .run = run_read_back, .done = done_read_back};
+            work_submit(server_of(w)->pool, &w->work);
+            return;
+        }
+        if (rc == 0) {
+            memcpy(w->before_copy + w->before_pos, p->mem.p, p->mem.n);
+            w->before_pos += p->mem.n;
+        }
+    }
+    if (rc != 0) {
+        give_up_before(w, dfs_err_text(rc));
+        return;
+    }
+    w->before.data = bytes_of(w->before_copy, all);
+    undo_all(w);
+}
+
+static void go_back(struct replicated_write *w)
+{
+    uint64_t n = w->before.needle.data_bytes;
+    if (w->unchanged) { /* nobody has anything new */
+        finish(w, w->rc);
+        return;
+    }
+    if (!w->had_before || w->before.in_memory) {
+        undo_all(w);
+        return;
+    }
+    if (!replica_spill_take(n)) {
+        give_up_before(w, "too many at a time");
+        return;
+    }
+    w->before_bytes = n;
+    w->before_copy = malloc(n);
+    if (w->before_copy == NULL) {
+        give_up_before(w, "out of memory");
+        return;
+    }
+    w->before.done = on_read_back;
+    w->before_pos = 0;
+    read_back(w, 0);
 }
 
 /* ---- before the first round ---- */

@@ -13,7 +13,8 @@
 #include "volume/late_write.h"
 
 #define REPLICA_CONNECT_MS 1000u
-#define REPLICA_DEADLINE_MS 2500u      /* and a millisecond for each KB */
+#define REPLICA_DEADLINE_MS 2500u
+#define REPLICA_BYTES_PER_MS 4000u     /* and so much more time for a body: 4 MB/s */
 #define REPLICA_STAMPS_MAX 4u          /* tries with a newer time */
 #define REPLICA_SPILL_BYTES_MAX (512ull << 20) /* bodies read back from staging files, all together */
 #define UNDO_QUEUE_MAX 4096u
@@ -43,6 +44,9 @@ struct replicated_write {
     struct needle_read before; /* the version before, for going back to it */
     bool before_open, had_before;
     char *before_copy;
+    uint64_t before_bytes;    /* taken from the bound on bodies in memory, when it had to be read back */
+    uint64_t before_pos;      /* read back so far; then: staged so far */
+    struct http_piece before_piece;
     struct sister *sisters;
     uint32_t sister_count;
     uint32_t running; /* parts that have not answered */
