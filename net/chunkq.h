@@ -29,13 +29,13 @@ int chunk_get(struct chunk_pool *pool, bool privileged, void **out);
 int chunk_get_many(struct chunk_pool *pool, bool privileged, void **out, uint32_t n);
 void chunk_put(struct chunk_pool *pool, void *chunk);
 
-/* Be told on `loop` when `want` chunks (0 = 1) are free.  Strictly in turn within each of the two kinds, and what a waiter is
- * called for is kept for it until its run() returns to the loop: nobody overtakes it.  Embedded, zeroed, then loop, privileged, want
- * and msg.run set; run is called once.  chunk_pool_unwait() takes it back: false when run() is on its way and will still be
- * called.  Loop thread of the waiter.
+/* Be told on `loop` when `want` chunks (0 = 1) are free.  Strictly in turn within each of the two kinds, and what a
+ * waiter is called for is kept for it until its run() returns to the loop: nobody overtakes it.  Embedded, zeroed, then
+ * loop, privileged, want and msg.run set; run is called once.  chunk_pool_unwait() takes it back: false when run() is
+ * on its way and will still be called.  Loop thread of the waiter.
  *
- * Who holds chunks while it waits for more, can wait for someone who does the same: uploads of known length take all their
- * chunks at once, with body_reserve(). */
+ * Who holds chunks while it waits for more, can wait for someone who does the same: uploads of known length take all
+ * their chunks at once, with body_reserve(). */
 struct chunk_waiter {
     struct loop_msg msg;
     struct loop *loop;
@@ -49,8 +49,8 @@ struct chunk_waiter {
 void chunk_pool_wait(struct chunk_pool *pool, struct chunk_waiter *w);
 bool chunk_pool_unwait(struct chunk_pool *pool, struct chunk_waiter *w);
 
-/* Gives pages back that were not needed for a while.  chunk_put() does it as well; this is for when nothing moves any more: call
- * it every few seconds.  Any thread. */
+/* Gives pages back that were not needed for a while.  chunk_put() does it as well; this is for when nothing moves any
+ * more: call it every few seconds.  Any thread. */
 void chunk_pool_trim(struct chunk_pool *pool);
 
 /* What is out, and what may be out at most; any thread. */
@@ -75,8 +75,8 @@ struct body {
 
 /* Empty.  The chunks will come out of that pool, from the share that privileged names. */
 void body_init(struct body *b, struct chunk_pool *pool, bool privileged);
-/* Takes all chunks that a body of total_bytes will need, or none: then body_append() up to that length cannot say DFS_EAGAIN.
- * DFS_EAGAIN: wait for body_reserve_want() chunks; DFS_ETOOBIG: more than the pool has; DFS_ENOMEM. */
+/* Takes all chunks that a body of total_bytes will need, or none: then body_append() up to that length cannot say
+ * DFS_EAGAIN. DFS_EAGAIN: wait for body_reserve_want() chunks; DFS_ETOOBIG: more than the pool has; DFS_ENOMEM. */
 int body_reserve(struct body *b, uint64_t total_bytes);
 /* How many chunks that takes from here: chunk_waiter.want. */
 uint32_t body_reserve_want(const struct body *b, uint64_t total_bytes);

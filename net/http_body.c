@@ -1,7 +1,7 @@
 /* Bodies on their way in: from the socket through the loop's scratch memory to the handler, without a copy of ours.
  *
- * What a handler does not take at once is kept in the connection's buffer; how much a lane keeps in all is bounded by reading
- * less at a time. */
+ * What a handler does not take at once is kept in the connection's buffer; how much a lane keeps in all is bounded by
+ * reading less at a time. */
 #include <errno.h>
 #include <sys/socket.h>
 

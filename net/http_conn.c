@@ -222,8 +222,8 @@ static bool head_read(struct http_conn *c)
     return true;
 }
 
-/* The event fired and nobody wants the bytes: take it out of the set instead of spinning.  A look at the socket tells whether
- * the client has gone. */
+/* The event fired and nobody wants the bytes: take it out of the set instead of spinning.  A look at the socket tells
+ * whether the client has gone. */
 static bool take_out_read(struct http_conn *c)
 {
     char byte;

@@ -1,17 +1,18 @@
 /* What the files of the HTTP server share and nobody else sees: connections, exchanges, lanes.
  *
  * lane      one per loop: its connections, ordered by activity; free lists; the cached date.
- * conn      a socket.  Small (< 512 bytes), because thousands sit idle: its read buffer goes back to the lane with the last
- *           byte that was parsed.
- * exchange  one request and its reply.  Large, so it is taken from the lane when a head is complete and given back after
- *           on_close.  Public code sees its first member, struct http_req.
+ * conn      a socket.  Small (< 512 bytes), because thousands sit idle: its read buffer goes back to the lane with the
+ *           last byte that was parsed.
+ * exchange  one request and its reply.  Large, so it is taken from the lane when a head is complete and given back
+ *           after on_close.  Public code sees its first member, struct http_req.
  *
- * Everything of a connection happens in conn_run(), which takes one step after the other until there is nothing to do but
- * wait.  It is not re-entrant: handlers that reply, drop or abort inside it only leave a mark, and the step that is under way
- * looks again.  So an exchange ends, and a connection is freed, at one place each, with no handler on the stack.
+ * Everything of a connection happens in conn_run(), which takes one step after the other until there is nothing to do
+ * but wait.  It is not re-entrant: handlers that reply, drop or abort inside it only leave a mark, and the step that is
+ * under way looks again.  So an exchange ends, and a connection is freed, at one place each, with no handler on the
+ * stack.
  *
- * Who may read the socket: the connection while no exchange is under way (a head) or while the body is wanted or skipped.
- * Else the read event stays registered and is taken out only when it fires.
+ * Who may read the socket: the connection while no exchange is under way (a head) or while the body is wanted or
+ * skipped. Else the read event stays registered and is taken out only when it fires.
  *
  * Loop thread only. */
 #ifndef DFS_NET_HTTP_CONN_H
@@ -264,7 +265,8 @@ void conn_forget_kept(struct http_conn *c);
 void conn_release_buffer(struct http_conn *c);
 /* After the last reply; unread: bytes of the client are known to be still in the socket. */
 void conn_close(struct http_conn *c, bool unread);
-/* Says why, as far as nothing else has been said, and closes in a way that lets the client read it.  The exchange is dead. */
+/* Says why, as far as nothing else has been said, and closes in a way that lets the client read it.  The exchange is
+ * dead. */
 void conn_refuse(struct http_conn *c, int status, const char *text);
 /* Closes the socket now; with reset the client learns that what it got is not whole.  c is freed by the next conn_run(). */
 void conn_kill(struct http_conn *c, bool reset);

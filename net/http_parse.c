@@ -1,9 +1,10 @@
 /* Heads of requests and responses, parsed in place.
  *
- * Lines end with CR LF and nothing else.  Where two readers of the same bytes could see two different messages, the message
- * is refused: that is what request smuggling lives on.
+ * Lines end with CR LF and nothing else.  Where two readers of the same bytes could see two different messages, the
+ * message is refused: that is what request smuggling lives on.
  *
- * Cost: until the head is complete a call looks only at bytes that no earlier call has seen; then the head is walked once. */
+ * Cost: until the head is complete a call looks only at bytes that no earlier call has seen; then the head is walked
+ * once. */
 #include "net/http_parse.h"
 
 #include <string.h>
@@ -339,7 +340,9 @@ static int check_incomplete(struct bytes in, size_t before, bool line_seen, stru
 
 int http_parse_request(struct bytes in, size_t *scanned, struct http_head *out, int *status)
 {
-    size_t lead = in.n > 0 && in.p[0] == '\r' ? leading_crlf(in) : 0;
+    if (in.n == 0)
+        return DFS_ESHORT;
+    size_t lead = in.p[0] == '\r' ? leading_crlf(in) : 0;
     size_t before = *scanned > lead ? *scanned - lead : 0, end;
     bool line_seen;
     if (find_end(in, lead, scanned, &end, &line_seen) != 0)
@@ -395,8 +398,10 @@ int http_parse_response(struct bytes in, size_t *scanned, struct http_head *out)
     static const char start[] = "HTTP/";
     size_t end;
     bool line_seen;
+    if (in.n == 0)
+        return DFS_ESHORT;
     size_t n = in.n < sizeof start - 1 ? in.n : sizeof start - 1;
-    if (n > 0 && memcmp(in.p, start, n) != 0)
+    if (memcmp(in.p, start, n) != 0)
         return DFS_EPROTO;
     if (find_end(in, 0, scanned, &end, &line_seen) != 0 || end > HTTP_HEAD_MAX)
         return DFS_EPROTO;

@@ -302,7 +302,7 @@ static size_t escape_json(struct bytes in, char *out)
             out[n++] = '\\';
             out[n++] = (char)b;
         } else if (len == 0 || b < 0x20) {
-            n += (size_t)sprintf(out + n, "\\u%04x", len == 0 ? 0xfffd : b);
+            n += (size_t)snprintf(out + n, 7, "\\u%04x", len == 0 ? 0xfffdu : b);
         } else {
             memcpy(out + n, in.p + i, len);
             n += len;
@@ -339,7 +339,8 @@ void reply_canned(struct http_conn *c, int status, const char *text)
     struct bytes body = error_json(json, bytes_str(text));
     struct bytes date = lane_date(c->lane);
     int n = snprintf(out, sizeof out,
-                     "HTTP/1.1 %d %s\r\n%.*sContent-Type: application/json\r\nContent-Length: %zu\r\n%sConnection: close\r\n\r\n%.*s",
+                     "HTTP/1.1 %d %s\r\n%.*sContent-Type: application/json\r\nContent-Length: %zu\r\n"
+                     "%sConnection: close\r\n\r\n%.*s",
                      status, http_status_text(status), (int)date.n, date.p, body.n,
                      status == 503 ? "Retry-After: 1\r\n" : "", (int)body.n, body.p);
     /* As far as it goes: the connection closes anyway. */

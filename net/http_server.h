@@ -1,21 +1,21 @@
 /* The one HTTP/1.1 server: keep-alive, pipelining, chunked bodies, 100-continue, bounded everywhere.
  *
- * A connection lives on one loop.  It reads with its own recv() into a buffer of the loop's pool, parses in place, and hands a
- * request to the handler:
+ * A connection lives on one loop.  It reads with its own recv() into a buffer of the loop's pool, parses in place, and
+ * hands a request to the handler:
  *
  *     on_request   head is complete.  Reply at once, or set up for the body, or take the request elsewhere.
  *     on_body      a run of body bytes (framing removed), any number of times.
  *     on_end       the body is complete (called at once after on_request when there is none; not after a reply).
  *     on_close     last call for this request, exactly once, replied or not: free what hangs on r->user.
  *
- * One reply for each request; then the next pipelined request is looked at.  A reply before the body has arrived closes the
- * connection after it, unless the rest of the body is small enough to skip.  A body cut short never reaches on_end.
+ * One reply for each request; then the next pipelined request is looked at.  A reply before the body has arrived closes
+ * the connection after it, unless the rest of the body is small enough to skip.  A body cut short never reaches on_end.
  *
- * Work elsewhere (writer, reader pool, other servers) and waiting of any kind (a timer, a free chunk): http_req_hold() before,
- * http_req_drop() on the same loop after.  Between them the request is never freed; if the client goes away r->dead is set,
- * on_close waits for the last drop, and replies are swallowed.  Outside its handler's callbacks a request that is not held may be
- * gone when a reply, resume, ready or abort call returns.  A request whose body is complete must be replied to or held when
- * on_end returns: else it is answered with 500.
+ * Work elsewhere (writer, reader pool, other servers) and waiting of any kind (a timer, a free chunk): http_req_hold()
+ * before, http_req_drop() on the same loop after.  Between them the request is never freed; if the client goes away
+ * r->dead is set, on_close waits for the last drop, and replies are swallowed.  Outside its handler's callbacks a
+ * request that is not held may be gone when a reply, resume, ready or abort call returns.  A request whose body is
+ * complete must be replied to or held when on_end returns: else it is answered with 500.
  *
  * All functions here belong to the connection's loop thread. */
 #ifndef DFS_NET_HTTP_SERVER_H
@@ -50,8 +50,8 @@ struct http_req {
 
 struct http_handler {
     void (*on_request)(struct http_req *r);
-    /* 0: all of `in` was taken.  DFS_EAGAIN: *taken bytes were, stop reading until http_req_resume().  Any other negative value:
-     * the handler has replied (or wants the connection closed); the rest of the body is not wanted. */
+    /* 0: all of `in` was taken.  DFS_EAGAIN: *taken bytes were, stop reading until http_req_resume().  Any other
+     * negative value: the handler has replied (or wants the connection closed); the rest of the body is not wanted. */
     int (*on_body)(struct http_req *r, struct bytes in, size_t *taken);
     void (*on_end)(struct http_req *r);
     void (*on_close)(struct http_req *r);
@@ -76,10 +76,9 @@ struct http_server_options {
 /* Sane values for everything but loops, host, port, handler. */
 void http_server_options_init(struct http_server_options *o);
 
-/* Binds and listens at once; requests come once the loops run.  Options are copied, what they point to is borrowed.  Errors as
- * listener_new(). */
-/* Listens at once; serves once the loops run.  Before the loops are started, or on the accept loop's thread.  DFS_EBUSY: address in
- * use; DFS_EDENIED; DFS_EINVAL: host does not resolve; DFS_ENOMEM. */
+/* Binds and listens at once, serves once the loops run.  Before the loops are started, or on the accept loop's thread.
+ * Options are copied, what they point to is borrowed.  DFS_EBUSY: address in use; DFS_EDENIED; DFS_EINVAL: host does not
+ * resolve; DFS_ENOMEM. */
 int http_server_new(const struct http_server_options *o, struct http_server **out);
 /* Stop accepting; connections close after their current request.  Accept loop's thread. */
 void http_server_drain(struct http_server *s);
@@ -122,8 +121,9 @@ void http_req_abort(struct http_req *r);
 /* ---- the reply ---- */
 /* Starts a reply.  Date, Server and Connection are added by the server. */
 void http_reply_begin(struct http_req *r, int status);
-/* Adds a header; one with control bytes or a bad name is left out and counted, and so is one that is the server's to say
- * (Connection, Content-Length, Date, Keep-Alive, Server, Trailer, Transfer-Encoding, Upgrade): names may come from stored data. */
+/* Adds a header; one with control bytes or a bad name is left out and counted, and so is one that is the server's to
+ * say (Connection, Content-Length, Date, Keep-Alive, Server, Trailer, Transfer-Encoding, Upgrade): names may come from
+ * stored data. */
 void http_reply_header(struct http_req *r, const char *name, struct bytes value);
 void http_reply_headerf(struct http_req *r, const char *name, const char *fmt, ...) __attribute__((format(printf, 3, 4)));
 /* Finishes with a body that is borrowed until return: it goes out with the head in one writev, an unsent rest is copied.
@@ -141,16 +141,16 @@ struct http_piece {
     uint64_t bytes;    /* is_file: length */
 };
 struct http_source {
-    /* 0: *out is the next piece (never empty).  1: end.  DFS_EAGAIN: http_source_ready(r) will be called; hold the request until
-     * then.  Other negative: the body cannot be finished.  As the first answer it becomes an error reply; later the connection
-     * is cut so that the client sees a short body. */
+    /* 0: *out is the next piece (never empty).  1: end.  DFS_EAGAIN: http_source_ready(r) will be called; hold the
+     * request until then.  Other negative: the body cannot be finished.  As the first answer it becomes an error reply;
+     * later the connection is cut so that the client sees a short body. */
     int (*next)(struct http_source *s, struct http_piece *out);
     void (*free)(struct http_source *s);
 };
 #define HTTP_LENGTH_UNKNOWN UINT64_MAX
-/* Finishes with a source, which is taken.  Unknown length: chunked for 1.1, closed connection for 1.0.  For HEAD the source is
- * freed unused and may be NULL: so a known length is told without a body at hand.  free() is called once, at the latest before
- * on_close. */
+/* Finishes with a source, which is taken.  Unknown length: chunked for 1.1, closed connection for 1.0.  For HEAD the
+ * source is freed unused and may be NULL: so a known length is told without a body at hand.  free() is called once, at
+ * the latest before on_close. */
 void http_reply_source(struct http_req *r, struct http_source *src, uint64_t length);
 void http_source_ready(struct http_req *r);
 

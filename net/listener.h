@@ -24,8 +24,9 @@ struct listener_options {
     void *arg;
 };
 
-/* Binds and listens at once (SO_REUSEADDR, backlog 4096), accepts once the loop runs.  Before that, or on its thread.  DFS_EBUSY: address in use;
- * DFS_EDENIED; DFS_EINVAL: host does not resolve.  Logs nothing: the caller names the option to blame. */
+/* Binds and listens at once (SO_REUSEADDR, backlog 4096), accepts once the loop runs.  Before that, or on its thread.
+ * DFS_EBUSY: address in use; DFS_EDENIED; DFS_EINVAL: host does not resolve.  Logs nothing: the caller names the option
+ * to blame. */
 int listener_new(const struct listener_options *opts, struct listener **out);
 
 /* The port listened on: the one given, or what the kernel chose for port 0.  0 once stopped. */
