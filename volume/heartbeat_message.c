@@ -15,6 +15,18 @@ static int by_id(const void *a, const void *b)
     return x->id < y->id ? -1 : x->id > y->id;
 }
 
+/* A volume whose superblock has not been read yet cannot be told: the master would file it under the wrong replication and ttl,
+ * and peers never move it again.  It is told when it is loaded. */
+static uint32_t drop_unknown(struct heartbeat_report *r)
+{
+    uint32_t kept = 0, all = r->n;
+    for (uint32_t i = 0; i < all; i++)
+        if (r->v[i].version != 0)
+            r->v[kept++] = r->v[i];
+    r->n = kept;
+    return all - kept;
+}
+
 int heartbeat_report_new(struct volume_server *s, struct heartbeat_report **out)
 {
     struct heartbeat_report *r = calloc(1, sizeof *r);
@@ -26,6 +38,7 @@ int heartbeat_report_new(struct volume_server *s, struct heartbeat_report **out)
         free(r);
         return rc;
     }
+    r->unknown = drop_unknown(r);
     if (r->n > 0)
         qsort(r->v, r->n, sizeof *r->v, by_id);
     *out = r;
@@ -56,7 +69,7 @@ static void fill_volume(MasterPb__VolumeInformationMessage *m, const struct volu
     m->deleted_byte_count = v->deleted_bytes;
     m->read_only = v->no_write != 0;
     m->replica_placement = replica_placement_to_byte(v->placement);
-    m->version = v->version != 0 ? v->version : NEEDLE_V3;
+    m->version = v->version;
     m->ttl = ttl_to_u32(v->ttl);
     m->compact_revision = v->compact_revision;
     m->modified_at_second = (int64_t)v->last_modified_s;
@@ -69,7 +82,7 @@ static void fill_short(MasterPb__VolumeShortInformationMessage *m, const struct 
     m->id = v->id;
     m->collection = text(v->collection);
     m->replica_placement = replica_placement_to_byte(v->placement);
-    m->version = v->version != 0 ? v->version : NEEDLE_V3;
+    m->version = v->version;
     m->ttl = ttl_to_u32(v->ttl);
     m->disk_id = v->location_index;
     m->read_only = v->no_write != 0;
@@ -127,7 +140,7 @@ void heartbeat_send_full(struct grpc_call *call, const struct heartbeat_report *
         fill_volume(rows.pointers[i], &now->v[i]);
     m.volumes = (MasterPb__VolumeInformationMessage **)rows.pointers;
     m.n_volumes = now->n;
-    m.has_no_volumes = now->n == 0;
+    m.has_no_volumes = now->n == 0 && now->unknown == 0;
     m.has_no_ec_shards = true;
     m.max_file_key = store_max_key(s->store);
     for (uint32_t i = 0; i < store_location_count(s->store); i++) {

@@ -14,6 +14,7 @@ struct heartbeat_report {
     struct volume_server *s;
     struct volume_info *v; /* by id */
     uint32_t n;
+    uint32_t unknown; /* loading or broken: not in v */
 };
 
 /* Remembers nothing yet, so the first message is a full one.  DFS_ENOMEM. */
