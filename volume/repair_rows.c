@@ -28,10 +28,10 @@ static void drop(struct repair_rows *r, struct repair_row *row)
     r->dropped++;
 }
 
-/* A tombstone whose place is wrong still deletes. */
+/* A tombstone whose place is wrong still deletes.  Any other negative size is what a torn row looks like. */
 static void unplace_or_drop(struct repair_rows *r, struct repair_row *row)
 {
-    if (!idx_row_deletes(&row->row) || row->row.key == 0) {
+    if (row->row.size != IDX_SIZE_TOMBSTONE || row->row.key == 0) {
         drop(r, row);
         return;
     }
@@ -94,7 +94,8 @@ static int on_row(struct load *l, const struct idx_row *row, void *arg)
 
     (void)l;
     /* Without a place a row can only delete, and nobody deletes with a size. */
-    if (is_zeros(row) || (row->offset.units8 == 0 && (row->key == 0 || (int32_t)row->size > 0))) {
+    if (is_zeros(row) ||
+        (row->offset.units8 == 0 && (row->key == 0 || (row->size != 0 && row->size != IDX_SIZE_TOMBSTONE)))) {
         bad_row(c);
         return 0;
     }

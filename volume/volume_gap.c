@@ -10,7 +10,11 @@
  *   last record, checksum wrong, no row    torn as well
  *   zeros                                  at the end: cut; in the middle: covered
  *   anything else                          at the end: cut when all of it can be kept aside; in the middle, or when it holds
- *                                          records that may not be believed: left as it is, and the volume takes no writes */
+ *                                          records that may not be believed: left as it is, and the volume takes no writes
+ *
+ * In the tail behind all rows, damage is what a power cut leaves of writes that nobody was told of: a batch is acknowledged when it
+ * is synced as a whole, and the next begins after that.  There everything that does not verify is dead, and so is a record that may
+ * not be believed; the volume goes on. */
 #include <inttypes.h>
 #include <stdio.h>
 
@@ -26,6 +30,7 @@ struct gap {
     struct load *load;
     uint64_t to;
     bool at_end; /* of the file */
+    bool recent; /* the tail behind all rows */
     const struct gap_sink *sink;
     bool emit;
     enum gap_find find;
@@ -61,13 +66,20 @@ static int bad_run_holds(struct gap *g, uint64_t pos, bool *holds)
     return 0;
 }
 
+static int cover(struct gap *g, uint64_t from, uint64_t to, bool must_keep);
+
 static int emit_record(struct gap *g, enum gap_find find, uint64_t pos, const struct needle_scan_item *item)
 {
+    int rc;
+
     if (!g->emit)
         return 0;
+    if (g->recent && find == GAP_BAD)
+        return cover(g, pos, pos + item->record_bytes, false);
     if (item->kind == NEEDLE_SCAN_RECORD && item->needle.append_at_ns > g->load->last_append_ns)
         g->load->last_append_ns = item->needle.append_at_ns;
-    return g->sink->on_record(g->sink->arg, find, pos, item);
+    rc = g->sink->on_record(g->sink->arg, find, pos, item, g->recent);
+    return rc == GAP_REFUSED ? (g->recent ? cover(g, pos, pos + item->record_bytes, true) : 0) : rc;
 }
 
 /* One step: what stands at pos, and whether to go on behind it.  A record whose Size alone is damaged is known by its checksum:
@@ -90,7 +102,8 @@ static int step(struct gap *g, uint64_t pos, struct needle_scan_item *item, enum
         *holds = true;
         return 0;
     }
-    if (rc != DFS_ENOTFOUND || item->kind != NEEDLE_SCAN_BAD_DATA)
+    /* One without a body has nothing but its header to be known by, and that does not hold. */
+    if (rc != DFS_ENOTFOUND || item->kind != NEEDLE_SCAN_BAD_DATA || item->header.size == 0)
         return rc == DFS_ENOTFOUND ? 0 : rc;
     return bad_run_holds(g, pos + item->record_bytes, holds);
 }
@@ -143,7 +156,8 @@ static int cut_tail(struct gap *g, uint64_t from, bool sure)
     return load_cut(l, from);
 }
 
-static int cover(struct gap *g, uint64_t from, uint64_t to)
+/* must_keep: not when they cannot be kept aside. */
+static int cover(struct gap *g, uint64_t from, uint64_t to, bool must_keep)
 {
     struct load *l = g->load;
     bool kept = true;
@@ -155,10 +169,12 @@ static int cover(struct gap *g, uint64_t from, uint64_t to)
     }
     if (!l->can_write)
         return leave(g, from, to, "dead bytes");
+    if (must_keep && to - from > load_keep_left(l))
+        return leave(g, from, to, "dead bytes, too many to keep aside,");
     rc = load_save_aside(l, from, to, &kept);
     if (rc == DFS_EIO)
         return rc;
-    if (rc != 0 || !kept)
+    if (rc != 0 || (!kept && must_keep))
         return leave(g, from, to, "dead bytes that cannot be kept aside");
     load_remark(l, false, "%" PRIu64 " dead bytes in '%s.dat' at %" PRIu64 " were covered", to - from, l->v->base, from);
     return load_fill(l, from, to, g->sink);
@@ -253,6 +269,8 @@ static int settle_middle(struct gap *g, uint64_t from, uint64_t to, const struct
 {
     bool dead = false;
 
+    if (g->recent)
+        return cover(g, from, to, listed != 0);
     if (nature == NATURE_ZEROS) {
         uint64_t zeros_end;
         int rc = dat_scan_zeros(&g->load->scan, from, to, &zeros_end);
@@ -264,7 +282,7 @@ static int settle_middle(struct gap *g, uint64_t from, uint64_t to, const struct
         /* A record that another one was written into: its writer gave it up. */
         dead = to - from < item->record_bytes;
     }
-    return dead && listed == 0 ? cover(g, from, to) : leave_damage(g, from, to, listed);
+    return dead && listed == 0 ? cover(g, from, to, true) : leave_damage(g, from, to, listed);
 }
 
 /* A header that promises more than the gap holds.  In version 1 nothing backs such a promise. */
@@ -275,7 +293,7 @@ static int on_torn(struct gap *g, uint64_t pos)
     int rc;
 
     if (!g->at_end)
-        return backed ? cover(g, pos, g->to) : leave_damage(g, pos, g->to, 0);
+        return backed ? cover(g, pos, g->to, true) : leave_damage(g, pos, g->to, 0);
     if (g->to - pos <= load_keep_left(g->load))
         return cut_tail(g, pos, backed);
     /* Too much to keep all of it: not when it could be good records behind one damaged header. */
@@ -307,7 +325,7 @@ static int on_damage(struct gap *g, uint64_t pos, const struct needle_scan_item 
         return rc;
     if (!g->at_end)
         return settle_middle(g, pos, g->to, item, nature, listed);
-    if (listed != 0)
+    if (listed != 0 && !g->recent)
         return leave_damage(g, pos, g->to, listed);
     return cut_tail(g, pos, nature == NATURE_ZEROS && resync_from == g->to);
 }
@@ -316,8 +334,11 @@ int load_scan_gap(struct load *l, uint64_t from, uint64_t to, const struct gap_s
 {
     struct gap g = {.load = l, .to = to, .at_end = to == l->dat_bytes, .sink = sink, .emit = true, .find = GAP_RECORD};
     uint64_t pos = from;
+
     int rc = 0;
 
+    /* With no row at all it is that of a new volume, unless it is longer than an index may lag behind. */
+    g.recent = g.at_end && (from > l->first_pos || (l->idx_fd >= 0 && to - from <= VOLUME_CUT_KEEP_MAX));
     if (from % NEEDLE_ALIGN != 0)
         return leave(&g, from, to, "a record off the grid");
     while (pos < to && rc == 0) {

@@ -80,8 +80,11 @@ enum gap_find {
     GAP_BAD,     /* likewise, and its data do not verify */
     GAP_RESYNC,  /* found after damage; from it on everything verifies up to the next known boundary */
 };
+/* on_record: the record may not be believed. */
+#define GAP_REFUSED 1
 struct gap_sink {
-    int (*on_record)(void *arg, enum gap_find find, uint64_t pos, const struct needle_scan_item *item);
+    /* recent: it stands behind all rows. */
+    int (*on_record)(void *arg, enum gap_find find, uint64_t pos, const struct needle_scan_item *item, bool recent);
     int (*on_filler)(void *arg, uint64_t pos, uint32_t body_bytes); /* dead bytes were covered */
     void *arg;
 };

@@ -248,7 +248,16 @@ static int apply_scanned(struct repair *p, const struct idx_row *row)
     return rc == DFS_ENOTFOUND ? 0 : rc;
 }
 
-static int on_record(void *arg, enum gap_find find, uint64_t pos, const struct needle_scan_item *item)
+static int refuse(struct repair *p, bool recent)
+{
+    if (recent)
+        p->rows.changed = true; /* it is covered */
+    else
+        p->unbelieved++;
+    return GAP_REFUSED;
+}
+
+static int on_record(void *arg, enum gap_find find, uint64_t pos, const struct needle_scan_item *item, bool recent)
 {
     struct repair *p = arg;
     struct idx_row row = {.key = item->header.key, .offset = needle_offset_of(pos), .size = item->header.size};
@@ -265,16 +274,11 @@ static int on_record(void *arg, enum gap_find find, uint64_t pos, const struct n
         rc = is_tombstone(p, item, &k, &deletes);
     if (rc != 0)
         return rc;
-    if (p->resync_from != UINT64_MAX && k.had && needle_offset_bytes(k.value.offset) < p->resync_from) {
-        p->unbelieved++;
-        return 0;
-    }
-    if (find == GAP_BAD && k.had) {
-        /* No row speaks for it and its data do not verify: as a crash tears what was not acknowledged yet.  Older bytes that
-         * verify are worth more. */
-        p->unbelieved++;
-        return 0;
-    }
+    if (p->resync_from != UINT64_MAX && k.had && needle_offset_bytes(k.value.offset) < p->resync_from)
+        return refuse(p, recent);
+    /* No row speaks for it and its data do not verify: older bytes that do are worth more. */
+    if (find == GAP_BAD && k.had)
+        return refuse(p, recent);
     if (deletes)
         row.size = IDX_SIZE_TOMBSTONE;
     counted = row.offset.units8 >= k.counts_from;

@@ -708,7 +708,7 @@ static void test_changes_are_told(void **state)
 
 /* ---- ttl volumes ---- */
 
-static uint64_t fake_now_s;
+static _Atomic uint64_t fake_now_s;
 
 static uint64_t fake_wall_ns(void *arg)
 {
@@ -749,10 +749,11 @@ static void test_ttl_volume_expires(void **state)
     vrig_write(&b, dir, "7", true);
     vrig_volume_release(&b);
     write_volume("9", 1, 5);
+    fake_now_s = clock_wall_s();
+    clock_set_ops(&ops); /* before there are threads */
     s = vrig_open(dir);
     vrig_info(s, 7, &info);
     fake_now_s = info.last_modified_s + 30 * 60 + 59;
-    clock_set_ops(&ops);
     assert_int_equal(store_snapshot(s, &infos, &count), 0);
     free(infos);
     assert_int_equal(count, 3);
@@ -767,8 +768,8 @@ static void test_ttl_volume_expires(void **state)
     assert_false(has(s, 7));
     assert_false(vrig_exists(dir, "7.dat"));
     assert_true(has(s, 8) && has(s, 9));
-    clock_set_ops(NULL);
     vrig_close(s);
+    clock_set_ops(NULL);
 }
 
 /* ---- numbers ---- */

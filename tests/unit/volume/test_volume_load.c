@@ -277,6 +277,14 @@ static void expect(const uint64_t *gone, size_t gone_count, struct volume_info *
     }
 }
 
+static void remove_file(const char *name)
+{
+    char *path = tmpdir_path(dir, name);
+
+    assert_int_equal(unlink(path), 0);
+    free(path);
+}
+
 static void test_key_sorted_index(void **state)
 {
     struct rig_volume b;
@@ -518,7 +526,6 @@ static void test_missing_index(void **state)
     static const uint64_t gone[] = {2, 30};
     struct rig_volume b;
     struct volume_info with, without;
-    char path[512];
 
     (void)state;
     build(&b, NEEDLE_V3, 5);
@@ -527,8 +534,7 @@ static void test_missing_index(void **state)
     vrig_delete(&b, 30, RIG_COOKIE, 98);
     vrig_write(&b, dir, "7", true);
     expect(gone, 2, &with);
-    (void)snprintf(path, sizeof path, "%s/7.idx", dir);
-    assert_int_equal(unlink(path), 0);
+    remove_file("7.idx");
     expect(gone, 2, &without);
     assert_int_equal(without.no_write, 0);
     assert_int_equal(with.file_count, without.file_count);
@@ -550,6 +556,7 @@ static void test_header_destroyed_without_index(void **state)
     memset(b.dat + needle_offset_bytes(b.rows[19].offset), 0xff, 40);
     b.count = 0;
     vrig_write(&b, dir, "7", true);
+    remove_file("7.idx");
     vrig_hash(dir, "7.dat", before);
     expect(gone, 1, &info);
     assert_true((info.no_write & VOLUME_DAMAGED) != 0);
@@ -592,6 +599,7 @@ static void test_flip_in_middle_without_index(void **state)
     b.dat[needle_offset_bytes(b.rows[20].offset) + 50] ^= 4;
     b.count = 0;
     vrig_write(&b, dir, "7", true);
+    remove_file("7.idx");
     expect(gone, 2, &info);
     assert_int_equal(info.no_write, 0);
     assert_int_equal(info.live_count, N); /* known, and an error when read, so that a sister can mend it */
@@ -653,7 +661,9 @@ static void test_blob_with_a_volume_inside(void **state)
 {
     (void)state;
     for (int damage = 0; damage < 6; damage++) {
-        for (int where = 0; where < 2; where++) { /* in the middle, last */
+        for (int round = 0; round < 4; round++) {
+            int where = round & 1;      /* in the middle, last */
+            int missing = round >> 1;   /* no rows, or no file of them */
             struct rig_volume b, inner;
             uint64_t pos = 0;
             char *own = tmpdir_new("blob"), *saved = dir;
@@ -679,6 +689,8 @@ static void test_blob_with_a_volume_inside(void **state)
             if (damage == 5)
                 memset(b.dat + pos, 0, 20);
             vrig_write(&b, dir, "7", true);
+            if (damage >= 1 && missing == 1)
+                remove_file("7.idx");
             expect_no_evil(NULL, 0);
             vrig_volume_release(&b);
             vrig_volume_release(&inner);
@@ -824,6 +836,39 @@ static void test_zeros_in_index(void **state)
         next:
             tmpdir_free(own);
         }
+    }
+}
+
+/* Sectors of it that hold anything. */
+static void test_garbage_in_index(void **state)
+{
+    static const uint64_t gone[] = {4};
+    uint32_t r = 12345;
+
+    (void)state;
+    for (unsigned round = 0; round < 400; round++) {
+        struct rig_volume b;
+        struct volume_info info;
+        char *own = tmpdir_new("garbage"), *saved = dir, junk[170];
+        unsigned at, n;
+
+        dir = own;
+        for (size_t i = 0; i < sizeof junk; i++) {
+            r = r * 1664525u + 1013904223u;
+            junk[i] = (char)(r >> 24);
+        }
+        at = round % 171;
+        n = 20 + (r >> 8) % 150;
+        build(&b, NEEDLE_V3, 5);
+        vrig_delete(&b, 4, RIG_COOKIE, 5);
+        vrig_write(&b, dir, "7", true);
+        vrig_overwrite(dir, "7.idx", 170 + at, junk, n);
+        expect(gone, 1, &info);
+        assert_int_equal(info.no_write, 0);
+        assert_int_equal(info.live_count, N - 1);
+        vrig_volume_release(&b);
+        dir = saved;
+        tmpdir_free(own);
     }
 }
 
@@ -1038,6 +1083,61 @@ static void test_dead_bytes_are_covered(void **state)
     }
 }
 
+/* What a power cut leaves of a batch that nobody was told of: sectors of it, in any selection.  The volume goes on, and no id that
+ * was there before is touched. */
+static void test_torn_batch(void **state)
+{
+    (void)state;
+    for (unsigned seed = 1; seed <= 150; seed++) {
+        struct rig_volume b;
+        struct volume_info info;
+        uint64_t tail;
+        uint32_t r = seed * 2654435761u;
+        char *own = tmpdir_new("batch"), *saved = dir;
+
+        dir = own;
+        build(&b, NEEDLE_V3, 5);
+        tail = b.dat_bytes;
+        for (uint64_t i = 0; i < 12; i++) {
+            if (i % 3 == 1)
+                vrig_put(&b, 1 + i, RIG_COOKIE, "other", 5); /* over an id that is there */
+            else
+                vrig_put_n(&b, 100 + i, 700 + i * 31);
+            vrig_drop_row(&b);
+        }
+        for (uint64_t at = (tail + 511) / 512 * 512; at + 512 <= b.dat_bytes; at += 512) {
+            r = r * 1664525u + 1013904223u;
+            if (r >> 29 == 0)
+                memset(b.dat + at, 0, 512);
+            else if (r >> 29 == 1)
+                memset(b.dat + at, (int)(r >> 20), 512);
+        }
+        vrig_write(&b, dir, "7", true);
+        struct store *s = vrig_open(dir);
+        for (uint64_t key = 1; key <= N; key++) {
+            char *data = NULL;
+            size_t n = 0;
+            bool maybe_new = key <= 12 && (key - 1) % 3 == 1;
+
+            assert_int_equal(vrig_get(s, 7, key, RIG_COOKIE, &data, &n), 0);
+            if (!vrig_holds(s, 7, key, SIZE(key)) && !(maybe_new && n == 5 && memcmp(data, "other", 5) == 0))
+                fail_msg("seed %u: key %u", seed, (unsigned)key);
+            free(data);
+        }
+        for (uint64_t i = 0; i < 12; i++)
+            if (i % 3 != 1 && vrig_get(s, 7, 100 + i, RIG_COOKIE, NULL, NULL) == 0)
+                assert_true(vrig_holds(s, 7, 100 + i, 700 + i * 31));
+        vrig_info(s, 7, &info);
+        if (info.no_write != 0)
+            fail_msg("seed %u: %s", seed, info.reason);
+        vrig_close(s);
+        assert_true(vrig_tiles(dir, "7", NEEDLE_V3, 5));
+        vrig_volume_release(&b);
+        dir = saved;
+        tmpdir_free(own);
+    }
+}
+
 /* ---- numbers (G45) and checkpoints ---- */
 
 static void test_numbers_do_not_change(void **state)
@@ -1178,6 +1278,7 @@ int main(void)
         T(test_wrong_size),
         T(test_partial_row),
         T(test_zeros_in_index),
+        T(test_garbage_in_index),
         T(test_index_of_another_volume),
         T(test_width_without_vif),
         T(test_vif_with_the_wrong_width),
@@ -1185,6 +1286,7 @@ int main(void)
         T(test_unknown_version),
         T(test_every_byte_flipped),
         T(test_dead_bytes_are_covered),
+        T(test_torn_batch),
         T(test_numbers_do_not_change),
         T(test_checkpoint_of_other_files),
         T(test_damage_behind_a_checkpoint),
