@@ -109,8 +109,9 @@ static void run_md5(struct work *w)
     uint8_t want[MD5_BYTES], got[MD5_BYTES];
     char *in = gather(op->u.stage), *plain = NULL;
     size_t n;
-    op->work_rc = in == NULL ? DFS_ENOMEM
-                             : gzip_inflate_all(bytes_of(in, stage_bytes(op->u.stage)), op->u.l->server->o.file_limit_bytes, &plain, &n);
+    op->work_rc = DFS_ENOMEM;
+    if (in != NULL)
+        op->work_rc = gzip_inflate_all(bytes_of(in, stage_bytes(op->u.stage)), op->u.l->server->o.file_limit_bytes, &plain, &n);
     if (op->work_rc == 0) {
         struct md5 m;
         md5_init(&m);
@@ -228,10 +229,10 @@ static bool is_compressible(struct bytes name, struct bytes mime)
             return true;
     if (has_prefix(mime, "text/"))
         return true;
-    struct bytes bare = mime;
-    bytes_split(&(struct bytes){mime.p, mime.n}, ';', &bare);
-    return has_prefix(bare, "application/") && (has_suffix(bare, "zstd") ? false : has_suffix(bare, "xml") || has_suffix(bare, "script") ||
-                                                                                has_suffix(bare, "json"));
+    struct bytes rest = mime, bare;
+    if (!bytes_split(&rest, ';', &bare) || !has_prefix(bare, "application/"))
+        return false;
+    return has_suffix(bare, "xml") || has_suffix(bare, "script") || has_suffix(bare, "json");
 }
 
 static void choose_compression(struct write_op *op)

@@ -163,8 +163,9 @@ static int sisters_verdict(struct replicated_write *w)
         } else {
             metric_add(&m->replication_failed[op][failure_kind(t->rc)], 1);
             if (verdict == 0 || verdict == DFS_ESTALE) {
-                snprintf(w->error, sizeof w->error, "failed to %s replicas for volume %u: [%.128s]: %.200s", w->is_delete ? "delete on" : "write to",
-                         w->fid.volume_id, t->url, t->error[0] != '\0' ? t->error : dfs_err_text(t->rc));
+                snprintf(w->error, sizeof w->error, "failed to %s replicas for volume %u: [%.128s]: %.200s",
+                         w->is_delete ? "delete on" : "write to", w->fid.volume_id, t->url,
+                         t->error[0] != '\0' ? t->error : dfs_err_text(t->rc));
                 verdict = t->rc;
             }
         }
