@@ -147,7 +147,7 @@ static int download_one(struct download *d, const char *text)
 
 int tool_download(const struct tool_options *o, int argc, char **argv)
 {
-    struct download d = {.dir = o->dir != NULL && o->dir[0] != '\0' ? o->dir : ".", .dir_fd = -1};
+    struct download d = {.dir = o->into != NULL && o->into[0] != '\0' ? o->into : ".", .dir_fd = -1};
     int status = 1;
 
     if (argc == 0)

@@ -13,6 +13,7 @@ void tool_options_init(struct tool_options *o)
     *o = (struct tool_options){
         .server = "127.0.0.1:9333",
         .dir = "",
+        .into = ".",
         .include = "",
         .replication = "",
         .collection = "",

@@ -7,7 +7,8 @@
 
 struct tool_options {
     const char *server;      /* masters, comma list */
-    const char *dir;         /* upload: folder to walk; download: where files go */
+    const char *dir;         /* upload: folder to walk, or "" */
+    const char *into;        /* download: folder where files go; of its own, since the two have different defaults */
     const char *include;     /* upload -dir: pattern of names, as fnmatch(3) */
     const char *replication, *collection, *data_center, *ttl, *disk;
     uint64_t max_bytes;      /* upload: larger files are cut into chunks of this size; 0 = never */

@@ -210,7 +210,7 @@ const struct option option_table[] = {
     {"dir", NULL, IN_UPLOAD, OPTION_TEXT, TOOL(dir), 0, 0, 0, NULL, "", "folder", "upload all files below it", NULL},
     {"include", NULL, IN_UPLOAD, OPTION_TEXT, TOOL(include), 0, 0, 0, NULL, "", "pattern",
      "with -dir: only files whose name matches", NULL},
-    {"dir", NULL, IN_DOWNLOAD, OPTION_TEXT, TOOL(dir), 0, 0, 0, NULL, ".", "folder", "where the files go", NULL},
+    {"dir", NULL, IN_DOWNLOAD, OPTION_TEXT, TOOL(into), 0, 0, 0, NULL, ".", "folder", "where the files go", NULL},
     {"replication", NULL, IN_UPLOAD, OPTION_TEXT, TOOL(replication), 0, 0, 0, NULL, "", "xyz", "replica placement",
      check_replication},
     {"collection", NULL, IN_UPLOAD, OPTION_TEXT, TOOL(collection), 0, 0, 0, NULL, "", "name", "collection to write to",
