@@ -125,6 +125,21 @@ static size_t buf_bytes(uint64_t record_bytes, const struct needle_write *w)
     return (size_t)(record_bytes - w->meta.data_bytes);
 }
 
+/* A late write was looked at before it came here: since then something newer may have been appended, which it must not hide. */
+static int check_late(const struct append_batch *b, const struct needle_write *w)
+{
+    uint8_t time[NEEDLE_TIME_BYTES];
+    uint64_t pos = needle_offset_bytes(w->old.value.offset) + NEEDLE_HEADER_BYTES + w->old.value.size + NEEDLE_CHECKSUM_BYTES;
+    int rc;
+
+    if (!w->late || !w->old.live || b->gen->version != NEEDLE_V3)
+        return 0;
+    rc = disk_read(b->gen->fd, time, sizeof time, pos, NULL);
+    if (rc != 0)
+        return rc;
+    return be64_get(time) < w->append_at_ns ? 0 : DFS_ESTALE;
+}
+
 static uint64_t record_bytes_of(const struct append_batch *b, const struct needle_write *w)
 {
     return needle_record_bytes(b->gen->version, w->is_delete ? 0 : w->meta.body_bytes);
@@ -229,6 +244,8 @@ static void take(struct append_batch *b, struct needle_write *w, uint64_t now_ns
             append_queue_answer(b->queue, w, 0);
         return;
     }
+    if (rc == 0)
+        rc = check_late(b, w);
     if (rc == 0)
         rc = place(b, w, now_ns);
     if (rc != 0)

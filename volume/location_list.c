@@ -116,7 +116,7 @@ static int on_side_file(const char *name, void *arg)
     if (name_strip_suffix(text, SIDE_SUFFIX_NOTE, &base) && base_path(l->loc, base, path))
         (void)set_aside(l->loc, path);
     if (name_strip_suffix(text, VACUUM_COMMIT_SUFFIX, &base) || name_strip_suffix(text, VACUUM_DAT_SUFFIX, &base) ||
-        name_strip_suffix(text, VACUUM_IDX_SUFFIX, &base))
+        name_strip_suffix(text, VACUUM_IDX_SUFFIX, &base) || name_strip_suffix(text, VACUUM_LDB_SUFFIX, &base))
         return recover_vacuum(l->loc, base);
     return 0;
 }

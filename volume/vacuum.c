@@ -25,6 +25,9 @@
 #define ROUNDS_MAX 10
 /* A sealed volume that loses this part of its bytes takes writes again. */
 #define UNSEAL_PERCENT 10u
+/* How long a commit waits for the old generation's last reader. */
+#define OLD_WAIT_STEPS 100
+#define OLD_WAIT_STEP_MS 2u
 
 /* ---- on the writer thread ---- */
 
@@ -105,6 +108,7 @@ static void run_start(struct writer_cmd *cmd)
         return;
     c->run->sb = v->sb;
     c->run->sb.compact_revision++;
+    c->run->ldb_other = v->ldb_other;
     c->run->state = VACUUM_COPYING;
     v->vacuum = c->run;
 }
@@ -165,6 +169,20 @@ static void unseal(struct volume *v, uint64_t before, uint64_t after)
     volume_clear_no_write(v, VOLUME_SEALED);
 }
 
+/* The map in the folder is complete up to here, should the next start find it trustworthy. */
+static void commit_map(const struct vacuum *r)
+{
+    struct needle_map_checkpoint ckp = {
+        .idx_rows = r->idx_bytes / idx_row_bytes(r->volume->offset_width),
+        .dat_bytes = r->dat_bytes,
+        .generation = r->sb.compact_revision,
+    };
+
+    needle_map_begin(r->map);
+    if (needle_map_commit(r->map, &ckp) != 0)
+        log_warning("the leveldb map of '%s' will be built anew at the next start", r->volume->base);
+}
+
 /* The copy is the volume from here on. */
 static void run_publish(struct writer_cmd *cmd)
 {
@@ -183,6 +201,10 @@ static void run_publish(struct writer_cmd *cmd)
     v->preallocated_bytes = 0;
     volume_appends_moved(&v->appends, r->dat_bytes);
     atomic_store_explicit(&v->dat_bytes, r->dat_bytes, memory_order_relaxed);
+    if (r->map_in_folder) {
+        commit_map(r);
+        v->ldb_other = !v->ldb_other;
+    }
     volume_publish(v, c->gen);
     r->map = NULL;
     v->vacuum = NULL;
@@ -201,15 +223,30 @@ static void run_preallocated(struct writer_cmd *cmd)
 
 /* ---- a run ---- */
 
+/* Gives back what only waits for readers to say that they have gone: the old .dat keeps its blocks until then. */
+static void wait_for_old(struct volume *v)
+{
+    for (int i = 0; i < OLD_WAIT_STEPS; i++) {
+        (void)epoch_reclaim(store_epoch(v->store));
+        if (atomic_load_explicit(&v->generations, memory_order_acquire) <= 1)
+            return;
+        clock_sleep_ms(OLD_WAIT_STEP_MS);
+    }
+}
+
 static void run_free(struct vacuum *r)
 {
     struct volume *v = r->volume;
+    char path[VOLUME_PATH_MAX + VOLUME_SUFFIX_MAX];
+    bool remove_map = r->map != NULL && r->map_in_folder;
 
     disk_close(&r->idx_in);
     disk_close(&r->dat_fd);
     disk_close(&r->idx_fd);
     needle_map_free(r->map);
     needle_map_free(r->dropped);
+    if (remove_map)
+        (void)volume_remove_folder(vacuum_path(v, vacuum_map_suffix(r), path));
     if (r->epoch != NULL)
         epoch_unregister(store_epoch(v->store), r->epoch);
     volume_gen_unref(r->gen);
@@ -262,6 +299,7 @@ void vacuum_drop(struct volume *v)
 {
     struct vacuum *r = v->vacuum;
 
+    v->ldb_other = false; /* it will be opened in B.ldb */
     if (r == NULL)
         return;
     atomic_store_explicit(&r->cancel, true, memory_order_relaxed);
@@ -462,6 +500,7 @@ int store_vacuum_commit(struct store *s, uint32_t volume_id, uint64_t *dat_bytes
         log_info("vacuum of '%s' committed: %" PRIu64 " bytes, %" PRIu64 " before, revision %u, %" PRIu64 " corrupt", v->base,
                  after, before, c.run->sb.compact_revision, c.run->corrupt);
         run_free(c.run);
+        wait_for_old(v);
     }
     if (rc == 0)
         preallocate(v, c.bytes);

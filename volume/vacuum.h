@@ -3,6 +3,8 @@
  *
  * FILES  (B is the volume's base path; the names are those of the peer, which finishes or clears them in the same way)
  *   B.cpd   the new .dat        B.cpx   the new .idx        B.cpc   empty: "both are whole and on the disk"
+ *   B.cpl   the new leveldb map, which is a cache: the present one stays open in B.ldb until its last reader has gone, so the two
+ *           folders take turns while the process lives, and the next start begins with B.ldb again
  *
  * THE SWAP, each step on the disk before the next
  *   1. B.cpd and B.cpx synced    2. B.cpc created, folder synced    3. B.cpx -> B.idx    4. B.cpd -> B.dat, folder synced
@@ -24,6 +26,7 @@
 #define VACUUM_DAT_SUFFIX ".cpd"
 #define VACUUM_IDX_SUFFIX ".cpx"
 #define VACUUM_COMMIT_SUFFIX ".cpc"
+#define VACUUM_LDB_SUFFIX ".cpl"
 
 /* For each volume of a folder before it is opened.  *swapped: a commit was finished, and whatever was derived from the old .dat
  * and .idx (leveldb map, index checkpoint) is void.  0 or DFS_E* of the first file call that failed: then nothing of the volume

@@ -28,6 +28,11 @@ const char *vacuum_path(const struct volume *v, const char *suffix, char out[VOL
     return out;
 }
 
+const char *vacuum_map_suffix(const struct vacuum *r)
+{
+    return r->ldb_other ? VOLUME_LDB_SUFFIX : VACUUM_LDB_SUFFIX;
+}
+
 static void paths_of(const char *base, struct swap_paths *p)
 {
     const char *slash = strrchr(base, '/');
@@ -94,9 +99,14 @@ int vacuum_recover(const char *base, bool *swapped)
 {
     struct swap_paths p;
     struct stat st;
+    char ldb[VOLUME_PATH_MAX + VOLUME_SUFFIX_MAX];
     int rc;
 
     paths_of(base, &p);
+    path_of(base, VACUUM_LDB_SUFFIX, ldb);
+    rc = volume_remove_folder(ldb);
+    if (rc != 0)
+        return rc;
     rc = disk_stat(p.commit, &st);
     if (rc == DFS_ENOTFOUND)
         return vacuum_remove_files(base);

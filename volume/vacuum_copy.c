@@ -58,6 +58,23 @@ static int copy_front(struct vacuum *r)
     return rc;
 }
 
+static int make_leveldb(struct vacuum *r)
+{
+    struct volume *v = r->volume;
+    struct needle_map_checkpoint unused;
+    char path[VOLUME_PATH_MAX + VOLUME_SUFFIX_MAX];
+    int rc;
+
+    /* Somebody still reads the generation before the present one, whose folder this was. */
+    if (atomic_load_explicit(&v->generations, memory_order_acquire) > 1)
+        return DFS_EBUSY;
+    rc = volume_remove_folder(vacuum_path(v, vacuum_map_suffix(r), path));
+    if (rc == 0)
+        rc = needle_map_leveldb_new(path, v->offset_width, store_options_get(v->store)->leveldb_cache_bytes, &unused, &r->map);
+    r->map_in_folder = rc == 0;
+    return rc;
+}
+
 static int make_maps(struct vacuum *r)
 {
     struct epoch *epoch = store_epoch(r->volume->store);
@@ -65,7 +82,10 @@ static int make_maps(struct vacuum *r)
     int rc;
 
     needle_map_stats(r->gen->map, &stats);
-    rc = needle_map_memory_new(epoch, r->volume->offset_width, stats.live_count, &r->map);
+    if (needle_map_kind_of(r->gen->map) == NEEDLE_MAP_LEVELDB)
+        rc = make_leveldb(r);
+    else
+        rc = needle_map_memory_new(epoch, r->volume->offset_width, stats.live_count, &r->map);
     if (rc == 0)
         rc = needle_map_memory_new(epoch, r->volume->offset_width, 0, &r->dropped);
     return rc;

@@ -28,6 +28,7 @@ struct vacuum {
     atomic_bool cancel;
     struct epoch_slot *epoch;
     struct superblock sb;    /* of the copy */
+    bool ldb_other;          /* the volume's, at the start */
 
     /* as of the last look at the volume on its writer */
     uint64_t idx_end, dat_end, dat_end_before;
@@ -52,6 +53,7 @@ struct vacuum {
     uint8_t *idx_buf;
     size_t idx_buf_n;
     struct needle_map *map;
+    bool map_in_folder; /* leveldb, in the folder that the volume does not use */
     struct needle_map *dropped; /* expired ones that the old map still has */
     uint64_t corrupt;
 
@@ -83,6 +85,8 @@ int vacuum_swap_files(struct vacuum *r, bool *swapped);
 int vacuum_remove_files(const char *base);
 
 /* The base path with the suffix behind it, in out. */
+/* Of the folder that the volume's map is not in. */
+const char *vacuum_map_suffix(const struct vacuum *r);
 const char *vacuum_path(const struct volume *v, const char *suffix, char out[VOLUME_PATH_MAX + VOLUME_SUFFIX_MAX]);
 
 #endif

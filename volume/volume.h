@@ -129,6 +129,7 @@ struct volume {
     struct idx_row *idx_pending; /* rows not in the file yet */
     uint32_t idx_pending_count, idx_pending_cap;
     struct vacuum *vacuum;   /* a run in progress, else NULL */
+    bool ldb_other;          /* leveldb: the map is in VACUUM_LDB_SUFFIX, since the last vacuum */
     struct volume_appends appends;
 
     /* numbers for /status and heartbeats; written by the writer or loader, relaxed */

@@ -47,6 +47,8 @@ static int clear_leftovers(const struct volume *v)
 
     for (size_t i = 0; i < ARRAY_LEN(derived) && rc == 0; i++)
         rc = disk_unlink(path_of(v, derived[i], path));
+    if (rc == 0)
+        rc = volume_remove_folder(path_of(v, VACUUM_LDB_SUFFIX, path));
     return rc == 0 ? volume_remove_folder(path_of(v, VOLUME_LDB_SUFFIX, path)) : rc;
 }
 
@@ -112,6 +114,20 @@ static int write_vif(struct volume *v, const struct superblock *sb)
     return volume_vif_write(path_of(v, ".vif", path), &vif);
 }
 
+/* "Nothing yet": so that the next opening knows which rows a checkpoint speaks for, and which it has to ask about.  Written last:
+ * its sync of the folder is that of all the names. */
+static int write_first_checkpoint(struct volume *v, const struct superblock *sb)
+{
+    v->ckp = (struct volume_checkpoint){
+        .dat_bytes = SUPERBLOCK_BYTES,
+        .revision = sb->compact_revision,
+        .offset_width = (uint8_t)v->offset_width,
+        .version = sb->version,
+    };
+    atomic_store(&v->ckp_dat_bytes, SUPERBLOCK_BYTES);
+    return volume_checkpoint_write(v->base, &v->ckp);
+}
+
 static int new_map(struct volume *v, struct needle_map **out)
 {
     const struct store_options *o = store_options_get(v->store);
@@ -126,7 +142,7 @@ static int new_map(struct volume *v, struct needle_map **out)
 /* A volume that did not come into being leaves nothing. */
 static void take_back(struct volume *v)
 {
-    static const char *const suffixes[] = {".dat", ".idx", ".vif"};
+    static const char *const suffixes[] = {".dat", ".idx", ".vif", VOLUME_CHECKPOINT_SUFFIX};
     char path[VOLUME_PATH_MAX + VOLUME_SUFFIX_MAX];
 
     for (size_t i = 0; i < ARRAY_LEN(suffixes); i++)
@@ -147,7 +163,7 @@ static int create_files(struct volume *v, const struct superblock *sb, uint64_t 
     if (rc == 0)
         rc = write_vif(v, sb);
     if (rc == 0)
-        rc = disk_sync_folder(v->location->dir);
+        rc = write_first_checkpoint(v, sb);
     return rc;
 }
 
@@ -288,7 +304,8 @@ int volume_remove_files(struct volume *v)
     for (size_t i = 0; i < ARRAY_LEN(suffixes); i++)
         if (disk_unlink(path_of(v, suffixes[i], path)) != 0)
             log_warning("cannot remove '%s': %s", path, strerror(errno));
-    if (volume_remove_folder(path_of(v, VOLUME_LDB_SUFFIX, path)) != 0)
+    if (volume_remove_folder(path_of(v, VOLUME_LDB_SUFFIX, path)) != 0 ||
+        volume_remove_folder(path_of(v, VACUUM_LDB_SUFFIX, path)) != 0)
         log_warning("cannot remove '%s': %s", path, strerror(errno));
     (void)disk_sync_folder(v->location->dir);
     return 0;

@@ -14,6 +14,7 @@
 #include <stdlib.h>
 
 #include "needle/err.h"
+#include "needle/fid.h"
 #include "net/log.h"
 #include "volume/disk_location.h"
 #include "volume/repair_rows.h"
@@ -262,7 +263,8 @@ static int on_record(void *arg, enum gap_find find, uint64_t pos, const struct n
     struct repair *p = arg;
     struct idx_row row = {.key = item->header.key, .offset = needle_offset_of(pos), .size = item->header.size};
     struct known k;
-    bool deletes, counted;
+    uint32_t cookie = 0;
+    bool deletes, counted, known;
     int rc;
 
     if (needle_is_filler(&item->header))
@@ -279,6 +281,14 @@ static int on_record(void *arg, enum gap_find find, uint64_t pos, const struct n
     /* No row speaks for it and its data do not verify: older bytes that do are worth more. */
     if (find == GAP_BAD && k.had)
         return refuse(p, recent);
+    if (!deletes && k.had && !k.value.deleted) {
+        /* Nobody overwrites with another cookie; but no checksum covers the header, and a sector of it may be torn. */
+        rc = cookie_before(p, &k, &cookie, &known);
+        if (rc != 0)
+            return rc;
+        if (known && !cookie_eq(cookie, item->header.cookie))
+            return refuse(p, recent);
+    }
     if (deletes)
         row.size = IDX_SIZE_TOMBSTONE;
     counted = row.offset.units8 >= k.counts_from;

@@ -53,6 +53,18 @@ static int setup(void **state)
     return 0;
 }
 
+static int setup_leveldb(void **state)
+{
+    struct fixture *f;
+
+    setup(state);
+    f = *state;
+    engine_close(&f->e);
+    f->o.index_kind = NEEDLE_MAP_LEVELDB;
+    engine_open(&f->e, &f->o, 2);
+    return 0;
+}
+
 static int teardown(void **state)
 {
     struct fixture *f = *state;
@@ -606,6 +618,11 @@ int main(void)
         cmocka_unit_test_setup_teardown(too_little_room_is_said_before, setup, teardown),
         cmocka_unit_test_setup_teardown(any_failing_call_leaves_a_right_volume, setup, teardown),
         cmocka_unit_test_setup_teardown(recovery_finishes_or_clears, setup, teardown),
+        {"live_stays_and_dead_goes, leveldb", live_stays_and_dead_goes, setup_leveldb, teardown, NULL},
+        {"writes_between_copy_and_commit_are_in_it, leveldb", writes_between_copy_and_commit_are_in_it, setup_leveldb, teardown,
+         NULL},
+        {"writes_go_on_meanwhile, leveldb", writes_go_on_meanwhile, setup_leveldb, teardown, NULL},
+        {"readers_of_the_old_one_go_on, leveldb", readers_of_the_old_one_go_on, setup_leveldb, teardown, NULL},
     };
 
     log_threshold = getenv("DFS_TEST_LOG") != NULL ? LOG_INFO : LOG_ERROR + 1;

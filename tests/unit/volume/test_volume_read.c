@@ -368,6 +368,45 @@ static void any_failing_read_is_an_error(void **state)
     }
 }
 
+/* ---- what a power cut may leave behind the acknowledged ---- */
+
+static void append_raw(struct fixture *f, const void *p, size_t n)
+{
+    int fd = open_dat(f);
+    off_t end = lseek(fd, 0, SEEK_END);
+
+    assert_int_equal(pwrite(fd, p, n, end), (ssize_t)n);
+    close(fd);
+}
+
+/* A record of key 1 with its sectors in every state: whole, but nobody was told; each 8-byte part of the header lost. */
+static void a_torn_header_hides_nothing(void **state)
+{
+    struct fixture *f = *state;
+    struct needle n = {.cookie = COOKIE, .key = 1, .data_bytes = 500, .append_at_ns = UINT64_MAX / 4};
+    uint8_t rec[NEEDLE_TRAILER_MAX + 600];
+
+    for (size_t lost = 0; lost <= 24; lost += 8) {
+        size_t at;
+        put(f, 1, 300);
+        engine_close(&f->e);
+        assert_int_equal(needle_body_bytes(NEEDLE_V3, &n, &n.body_bytes), 0);
+        n.checksum = crc32c(0, f->data + 5000, 500);
+        at = needle_encode_head(NEEDLE_V3, &n, rec);
+        memcpy(rec + at, f->data + 5000, 500);
+        at += 500;
+        at += needle_encode_trail(NEEDLE_V3, &n, rec + at);
+        memset(rec, 0, lost);
+        append_raw(f, rec, at);
+        engine_open(&f->e, &f->o, 2);
+        if (lost == 0) /* on the disk and right: it counts, told or not */
+            assert_int_equal(engine_check(&f->e, fid_of(1), f->data + 5000, 500), 0);
+        else
+            assert_int_equal(engine_check(&f->e, fid_of(1), f->data + 1, 300), 0);
+        assert_int_equal(engine_delete(&f->e, fid_of(1)), 0);
+    }
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -384,6 +423,7 @@ int main(void)
         cmocka_unit_test_setup_teardown(read_check_always_finds_hot_damage, setup, teardown),
         cmocka_unit_test_setup_teardown(a_disk_that_cannot_read_says_so, setup, teardown),
         cmocka_unit_test_setup_teardown(any_failing_read_is_an_error, setup, teardown),
+        cmocka_unit_test_setup_teardown(a_torn_header_hides_nothing, setup, teardown),
     };
 
     log_threshold = getenv("DFS_TEST_LOG") != NULL ? LOG_INFO : LOG_ERROR + 1;
