@@ -107,6 +107,8 @@ static int on_row(struct load *l, const struct idx_row *row, void *arg)
     if (c->after_bad || row->key == 0) /* no assign hands out key 0: a filler, or a key that was lost */
         new_row->flags |= ROW_SUSPECT;
     c->after_bad = false;
+    if (repair_row_pos(new_row) >= r->load->verify_from)
+        new_row->flags |= ROW_SUSPECT;
     if (row->offset.units8 == 0)
         new_row->flags |= ROW_NO_PLACE;
     else if (!place_possible(r, new_row))
@@ -116,37 +118,50 @@ static int on_row(struct load *l, const struct idx_row *row, void *arg)
 
 /* ---- what the record says ---- */
 
-/* The header does not say what the row says.  Is it the header that is damaged, or the row? */
-static int judge_by_record(struct repair_rows *r, struct repair_row *row, const struct needle_header *h, bool *still)
+/* What a row can be made to say by the record that stands there; false when they have nothing in common. */
+static bool correct_row(struct repair_rows *r, struct repair_row *row, uint64_t key, uint32_t size)
+{
+    bool deletes = idx_row_deletes(&row->row);
+
+    /* Of a record without a body the row alone knows whether it deletes. */
+    if (size == 0 ? !deletes && row->row.size != 0 : deletes)
+        return false;
+    if (row->row.key != key || (!deletes && row->row.size != size)) {
+        r->changed = true;
+        r->corrected++;
+    }
+    row->row.key = key;
+    if (!deletes)
+        row->row.size = size;
+    return true;
+}
+
+/* The header does not say what the row says.  Is it the header that is damaged, or the row?  A record that proves itself has the
+ * word.  Where nothing is proven the row is believed, unless it is at odds with its neighbours. */
+static int judge_by_record(struct repair_rows *r, struct repair_row *row, const struct needle_header *h, bool at_odds, bool *still)
 {
     struct load *l = r->load;
     struct needle_scan_item item;
     uint64_t pos = repair_row_pos(row);
     uint32_t size;
-    int rc;
+    int rc = dat_scan_step(&l->scan, pos, l->dat_bytes, &item);
 
-    *still = false;
-    if (idx_row_deletes(&row->row) || h->key != row->row.key)
-        return 0;
-    rc = dat_scan_true_size(&l->scan, pos, l->dat_bytes, &size);
-    if (rc == 0 && size == row->row.size) {
-        *still = true; /* the record's own Size is wrong: it is where the row says, and an error when it is read */
-        return 0;
-    }
-    if (rc != 0 && rc != DFS_ENOTFOUND)
+    if (rc != 0)
         return rc;
-    rc = dat_scan_step(&l->scan, pos, l->dat_bytes, &item);
-    if (rc == 0 && item.kind == NEEDLE_SCAN_RECORD && h->size != 0) {
-        row->row.size = h->size;
-        r->changed = true;
-        r->corrected++;
-        *still = true;
+    if (item.kind == NEEDLE_SCAN_RECORD) {
+        *still = correct_row(r, row, h->key, h->size);
+        return 0;
     }
-    return rc;
+    rc = dat_scan_true_size(&l->scan, pos, l->dat_bytes, &size);
+    if (rc == 0) /* only its Size is wrong: it has its place, and is an error when it is read */
+        *still = correct_row(r, row, h->key, size);
+    else if (rc == DFS_ENOTFOUND)
+        *still = !at_odds;
+    return rc == DFS_ENOTFOUND ? 0 : rc;
 }
 
-/* *still: the row keeps its place (with its size corrected, it may be). */
-static int check_row(struct repair_rows *r, struct repair_row *row, bool *still)
+/* *still: the row keeps its place (with its key or size corrected, it may be).  at_odds: it does not meet its neighbours. */
+static int check_row(struct repair_rows *r, struct repair_row *row, bool at_odds, bool *still)
 {
     struct needle_header h;
     int rc;
@@ -154,19 +169,18 @@ static int check_row(struct repair_rows *r, struct repair_row *row, bool *still)
     *still = repair_row_placed(row);
     if (!*still || (row->flags & ROW_CHECKED) != 0)
         return 0;
-    row->flags |= ROW_CHECKED;
     rc = dat_scan_header(&r->load->scan, repair_row_pos(row), &h);
-    if (rc == DFS_EIO)
-        return 0; /* the row is all we know of that place */
-    if (rc == 0) {
-        if (idx_row_agrees(&row->row, &h))
-            return 0;
-        rc = judge_by_record(r, row, &h, still);
-    } else {
+    if (rc == 0 && !idx_row_agrees(&row->row, &h)) {
+        rc = judge_by_record(r, row, &h, at_odds, still);
+        if (rc == 0 && *still && !idx_row_agrees(&row->row, &h) && !at_odds)
+            return 0; /* in doubt: asked again if it turns out to be at odds */
+    } else if (rc == DFS_ESHORT) {
         *still = false;
+        rc = 0;
     }
-    if (rc != 0 && rc != DFS_ESHORT && rc != DFS_EIO)
+    if (rc != 0 && rc != DFS_EIO) /* what cannot be read does not speak against the row */
         return rc;
+    row->flags |= ROW_CHECKED;
     if (!*still)
         unplace_or_drop(r, row);
     return 0;
@@ -180,7 +194,7 @@ static int check_suspects(struct repair_rows *r)
         bool still;
 
         if ((r->rows[i].flags & ROW_SUSPECT) != 0)
-            rc = check_row(r, &r->rows[i], &still);
+            rc = check_row(r, &r->rows[i], false, &still);
     }
     return rc;
 }
@@ -254,7 +268,7 @@ static int doubt_last(struct tiling *t, bool *again)
         return 0;
     last = &r->rows[t->tiles[t->count - 1]];
     end = t->pos;
-    rc = check_row(r, last, &still);
+    rc = check_row(r, last, true, &still);
     if (rc != 0)
         return rc;
     if (!still)
@@ -281,7 +295,7 @@ static int lay_tile(struct tiling *t, uint32_t i)
             return rc;
         if (again)
             continue;
-        rc = check_row(r, row, &still);
+        rc = check_row(r, row, true, &still);
         if (rc != 0 || !still)
             return rc;
         if (repair_row_pos(row) > t->pos)

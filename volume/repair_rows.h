@@ -11,7 +11,7 @@
 enum repair_flag {
     ROW_DROPPED = 1 << 0,
     ROW_CHECKED = 1 << 1,  /* its record's header has been looked at */
-    ROW_SUSPECT = 1 << 2,  /* stands beside a row that was none */
+    ROW_SUSPECT = 1 << 2,  /* stands beside a row that was none, or behind all checkpoints */
     ROW_NO_PLACE = 1 << 3, /* a tombstone that tells no offset, or a wrong one */
     ROW_INNER = 1 << 4,    /* its record lies inside another's */
 };

@@ -19,6 +19,9 @@
 #include "volume/disk_location.h"
 #include "volume/store_internal.h"
 
+/* Rows whose records stand in the last so many bytes are compared with them when no checkpoint speaks for them. */
+#define VERIFY_TAIL_OWN ((uint64_t)64 << 20)
+#define VERIFY_TAIL_FOREIGN ((uint64_t)8 << 20)
 /* Rows at either end of an .idx whose records are looked at to tell its width. */
 #define WIDTH_SAMPLES 32u
 
@@ -253,21 +256,20 @@ int load_each_row(struct load *l, uint64_t from, uint64_t to, int (*fn)(struct l
     return rc;
 }
 
-/* Key 0: a filler, which is no needle; a needle that somebody gave that key; or a row that lost its key. */
-static int judge_key_zero(struct load *l, const struct idx_row *row, bool *filler, bool *agrees)
+/* Rows of key 0 are rare: a filler, which is no needle, or a needle that somebody gave that key. */
+static int is_filler_row(struct load *l, const struct idx_row *row, bool *filler)
 {
     struct needle_header h;
     int rc = dat_scan_header(&l->scan, needle_offset_bytes(row->offset), &h);
 
     *filler = rc == 0 && needle_is_filler(&h);
-    *agrees = rc == 0 && idx_row_agrees(row, &h);
     return rc == DFS_ESHORT ? 0 : rc;
 }
 
 int load_apply(struct load *l, const struct idx_row *row)
 {
-    bool filler = false, agrees;
-    int rc = row->key == 0 && row->offset.units8 != 0 ? judge_key_zero(l, row, &filler, &agrees) : 0;
+    bool filler = false;
+    int rc = row->key == 0 && row->offset.units8 != 0 ? is_filler_row(l, row, &filler) : 0;
 
     if (rc != 0 || filler)
         return rc;
@@ -327,6 +329,15 @@ struct straight {
     struct idx_row last; /* whose record stands last; no place: none */
 };
 
+static int ask_record(struct load *l, const struct idx_row *row, bool *agrees)
+{
+    struct needle_header h;
+    int rc = dat_scan_header(&l->scan, needle_offset_bytes(row->offset), &h);
+
+    *agrees = rc == 0 && idx_row_agrees(row, &h);
+    return rc == DFS_ESHORT ? 0 : rc;
+}
+
 /* What the first row that does not fit comes back as. */
 #define NOT_STRAIGHT 1
 
@@ -345,13 +356,14 @@ static int straight_row(struct load *l, const struct idx_row *row, void *arg)
         return in_map ? 0 : load_apply(l, row);
     }
     if (pos != 0) {
-        bool filler, agrees = true;
-        int rc = row->key == 0 ? judge_key_zero(l, row, &filler, &agrees) : 0;
+        bool agrees = true;
+        int rc;
 
-        if (rc != 0)
-            return rc;
-        if (pos != s->expected || size > NEEDLE_BODY_MAX || !agrees)
+        if (pos != s->expected || size > NEEDLE_BODY_MAX || pos + NEEDLE_HEADER_BYTES > l->dat_bytes)
             return NOT_STRAIGHT;
+        rc = row->key == 0 || pos >= l->verify_from ? ask_record(l, row, &agrees) : 0;
+        if (rc != 0 || !agrees)
+            return rc != 0 ? rc : NOT_STRAIGHT;
         s->expected = pos + needle_record_bytes(l->sb.version, size);
         if (s->expected > l->dat_bytes)
             return NOT_STRAIGHT;
@@ -402,6 +414,19 @@ int load_crc_of_idx(struct load *l, uint64_t from, uint64_t to, uint32_t *crc)
     return rc;
 }
 
+/* Rows behind a checkpoint may be torn by a power cut, also in ways that tile: their records are asked.  Without one there is no
+ * telling which rows those are; a volume of ours lags behind by no more than a checkpoint's distance, another's by what its system
+ * writes back late. */
+static void set_verify_from(struct load *l, bool ours)
+{
+    uint64_t tail = ours ? VERIFY_TAIL_OWN : VERIFY_TAIL_FOREIGN;
+
+    if (l->have_ckp)
+        l->verify_from = l->ckp.dat_bytes;
+    else
+        l->verify_from = l->dat_bytes > tail ? l->dat_bytes - tail : 0;
+}
+
 /* A checkpoint counts only when the files are those that it speaks of. */
 static int read_checkpoint(struct load *l)
 {
@@ -409,9 +434,10 @@ static int read_checkpoint(struct load *l)
     struct needle_scan_item item;
     struct idx_row row;
     uint32_t crc = 0;
-    int rc;
+    int rc = volume_checkpoint_read(l->v->base, &c);
 
-    if (l->width == 0 || l->width != l->width_out || volume_checkpoint_read(l->v->base, &c) != 0)
+    set_verify_from(l, rc != DFS_ENOTFOUND);
+    if (l->width == 0 || l->width != l->width_out || rc != 0)
         return 0;
     if (c.damaged || c.revision != l->sb.compact_revision || c.version != l->sb.version || c.offset_width != l->width ||
         c.idx_bytes > l->idx_bytes || c.idx_bytes % idx_row_bytes(l->width) != 0 || c.dat_bytes > l->dat_bytes ||
@@ -434,6 +460,7 @@ static int read_checkpoint(struct load *l)
     l->have_ckp = true;
     l->ckp = c;
     l->idx_crc = crc;
+    set_verify_from(l, true);
     return 0;
 }
 

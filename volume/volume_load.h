@@ -29,6 +29,7 @@ struct load {
     unsigned width_out;      /* what the volume goes on with */
     bool have_ckp;
     struct volume_checkpoint ckp;
+    uint64_t verify_from;    /* rows whose records stand here or behind are compared with them */
     struct needle_map *map;
     uint64_t map_rows;       /* leveldb: so many rows are in it already */
     uint64_t rows_applied;
