@@ -128,20 +128,6 @@ static int write_first_checkpoint(struct volume *v, const struct superblock *sb)
     return volume_checkpoint_write(v->base, &v->ckp);
 }
 
-/* "Nothing yet": so that the next opening knows which rows a checkpoint speaks for, and which it has to ask about.  Written last:
- * its sync of the folder is that of all the names. */
-static int write_first_checkpoint(struct volume *v, const struct superblock *sb)
-{
-    v->ckp = (struct volume_checkpoint){
-        .dat_bytes = SUPERBLOCK_BYTES,
-        .revision = sb->compact_revision,
-        .offset_width = (uint8_t)v->offset_width,
-        .version = sb->version,
-    };
-    atomic_store(&v->ckp_dat_bytes, SUPERBLOCK_BYTES);
-    return volume_checkpoint_write(v->base, &v->ckp);
-}
-
 static int new_map(struct volume *v, struct needle_map **out)
 {
     const struct store_options *o = store_options_get(v->store);
