@@ -32,6 +32,7 @@ struct benchmark_options {
     const char *cpuprofile;  /* "" or a file: CPU seconds and context switches of the client, as text */
 };
 
+/* Defaults.  The texts are static. */
 void benchmark_options_init(struct benchmark_options *o);
 
 /* Runs it all; blocks.  Returns the exit status: 0 everything written and read back right, 1 something failed or could not be

@@ -40,7 +40,9 @@ struct list {
     uint64_t size_bytes; /* what -size was, when it is not foreign */
 };
 
+/* Empty, and foreign until its first line says otherwise. */
 void list_init(struct list *l);
+/* Idempotent: leaves an empty list. */
 void list_release(struct list *l);
 
 /* Blank lines and comments are skipped; a last line without its end is dropped when it is no id (a writer was killed in it);

@@ -110,10 +110,10 @@ static size_t part_of_group(struct seed s, uint64_t offset, size_t n, char group
     return n < GROUP_BYTES - at ? n : GROUP_BYTES - at;
 }
 
-static void fill(uint64_t key, uint64_t offset, char *out, size_t n,
-                 void (*groups)(struct seed s, uint64_t g, char *out, size_t count))
+void payload_fill(uint64_t key, uint64_t offset, void *to, size_t n)
 {
     struct seed s = seed_of(key);
+    char *out = to;
     char group[GROUP_BYTES];
     size_t part;
 
@@ -125,22 +125,12 @@ static void fill(uint64_t key, uint64_t offset, char *out, size_t n,
         out += part;
         n -= part;
     }
-    groups(s, offset / GROUP_BYTES, out, n / GROUP_BYTES);
+    fill_groups(s, offset / GROUP_BYTES, out, n / GROUP_BYTES);
     part = n % GROUP_BYTES;
     if (part > 0) {
         part_of_group(s, offset + (n - part), part, group);
         memcpy(out + (n - part), group, part);
     }
-}
-
-void payload_fill(uint64_t key, uint64_t offset, void *out, size_t n)
-{
-    fill(key, offset, out, n, fill_groups);
-}
-
-void payload_fill_portable(uint64_t key, uint64_t offset, void *out, size_t n)
-{
-    fill(key, offset, out, n, fill_groups_portable);
 }
 
 bool payload_matches(uint64_t key, uint64_t offset, const void *in, size_t n)

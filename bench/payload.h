@@ -24,7 +24,4 @@ void payload_fill(uint64_t key, uint64_t offset, void *out, size_t n);
 /* Whether `in` is what payload_fill() would write. */
 bool payload_matches(uint64_t key, uint64_t offset, const void *in, size_t n);
 
-/* The same without vector instructions of the machine; what the others are tested against. */
-void payload_fill_portable(uint64_t key, uint64_t offset, void *out, size_t n);
-
 #endif

@@ -17,6 +17,7 @@ struct tool_options {
     uint32_t timeout_ms;
 };
 
+/* Defaults.  The texts are static. */
 void tool_options_init(struct tool_options *o);
 
 /* Each blocks, prints JSON or names on standard output and one line on standard error for each failure, and returns the exit

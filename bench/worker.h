@@ -53,6 +53,7 @@ struct worker_counts {
     uint64_t acknowledged;      /* writes that the server has taken */
 };
 
+/* The caller sets total, lists, running and start_ns.  DFS_EUNAVAILABLE: no descriptor for it. */
 int bench_phase_init(struct bench_phase *p, enum report_phase kind, const struct benchmark_options *o);
 void bench_phase_release(struct bench_phase *p);
 /* Keeps the first. */
@@ -63,7 +64,8 @@ void bench_phase_stop(struct bench_phase *p);
 /* One of the workers that `running` counts has ended; from here on the phase may be gone.  Any thread. */
 void bench_phase_worker_ended(struct bench_phase *p);
 
-/* A worker with its thread running, for `slots` requests at once over at most `connections` to one address.  0 or a code with one line in error. */
+/* A worker with its thread running, for `slots` requests at once over at most `connections` to one address.  0 or a code with
+ * one line in error. */
 int worker_new(const struct benchmark_options *o, int index, uint32_t slots, uint32_t connections,
                struct worker **out, char error[BENCH_ERROR_MAX]);
 /* Ends the thread.  After its phase has ended. */
