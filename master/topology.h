@@ -50,6 +50,8 @@ struct topo_volume {
     uint32_t replica_count, replica_cap;
     bool vacuuming;               /* taken out of the writable set meanwhile */
     int32_t writable_index;       /* in layout->writable, or -1 */
+    const struct data_node *lane_node; /* the disk location that it is handed out under while it is writable */
+    uint32_t lane_disk_id;
     uint64_t outstanding_bytes;   /* expected from ids handed out since the last report */
     struct topo_volume *next;     /* hash chain */
 };

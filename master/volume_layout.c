@@ -80,6 +80,18 @@ const char *volume_layout_why_not(const struct topology *t, const struct topo_vo
     return size >= t->size_limit_bytes ? "full" : NULL;
 }
 
+/* The first replica names the lane: that one may go, or turn out to lie on another disk than was thought. */
+static void stand_in_lane(struct volume_layout *l, struct topo_volume *v)
+{
+    const struct replica *first = &v->replicas[0];
+
+    if (v->lane_node == first->node && v->lane_disk_id == first->disk_id)
+        return;
+    v->lane_node = first->node;
+    v->lane_disk_id = first->disk_id;
+    l->lanes_stale = true;
+}
+
 static void take_out(struct volume_layout *l, struct topo_volume *v)
 {
     uint32_t i = (uint32_t)v->writable_index;
@@ -103,7 +115,8 @@ static void put_in(struct volume_layout *l, struct topo_volume *v)
     }
     v->writable_index = (int32_t)l->writable_count;
     l->writable[l->writable_count++] = v;
-    l->lanes_stale = true;
+    v->lane_node = NULL;
+    stand_in_lane(l, v);
 }
 
 void volume_layout_update(struct topology *t, struct topo_volume *v)
@@ -114,6 +127,8 @@ void volume_layout_update(struct topology *t, struct topo_volume *v)
         put_in(v->layout, v);
     else if (!writable && v->writable_index >= 0)
         take_out(v->layout, v);
+    else if (writable)
+        stand_in_lane(v->layout, v);
 }
 
 void volume_layout_remove(struct volume_layout *l, struct topo_volume *v)
@@ -139,7 +154,7 @@ bool place_filter_match(const struct place_filter *f, const struct data_node *n)
 static struct layout_lane *lane_for(struct volume_layout *l, const struct topo_volume *v)
 {
     for (uint32_t i = 0; i < l->lane_count; i++)
-        if (l->lanes[i].node == v->replicas[0].node && l->lanes[i].disk_id == v->replicas[0].disk_id)
+        if (l->lanes[i].node == v->lane_node && l->lanes[i].disk_id == v->lane_disk_id)
             return &l->lanes[i];
     return NULL;
 }
@@ -165,7 +180,7 @@ static void rebuild_lanes(struct volume_layout *l)
             l->lane_cap = cap;
         }
         l->lanes[l->lane_count++] =
-            (struct layout_lane){.node = v->replicas[0].node, .disk_id = v->replicas[0].disk_id};
+            (struct layout_lane){.node = v->lane_node, .disk_id = v->lane_disk_id};
     }
 }
 
@@ -194,7 +209,7 @@ static struct topo_volume *least_outstanding(struct volume_layout *l, const stru
     for (uint32_t i = 0; i < l->writable_count; i++) {
         struct topo_volume *v = l->writable[i];
 
-        if (v->replicas[0].node != lane->node || v->replicas[0].disk_id != lane->disk_id)
+        if (v->lane_node != lane->node || v->lane_disk_id != lane->disk_id)
             continue;
         if (better(v, best))
             best = v;

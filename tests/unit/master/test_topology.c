@@ -377,12 +377,35 @@ static void a_refusal_says_what_was_looked_at(void **state)
     assert_non_null(strstr(reason, "replication 001 needs 2"));
 }
 
+/* Growth does not know the disk that a server chose; the next heartbeat tells it.  And of too many copies, the first may go. */
+static void ids_go_on_when_the_first_copy_is_elsewhere(void **state)
+{
+    struct data_node *a = add_node("h1", 1, "d", "r", 10), *b = add_node("h2", 1, "d", "r", 10);
+    struct volume_report r = {.id = 3, .version = 3, .size_bytes = 8};
+    struct volume_layout *l;
+
+    (void)state;
+    assert_int_equal(topology_report(&topology, a, &r), 0);
+    l = layout("", "000");
+    assert_int_equal(pick(l, 1)->id, 3);
+    r.disk_id = 1;
+    assert_int_equal(topology_report(&topology, a, &r), 0);
+    for (uint64_t now_ms = 1; now_ms < 100; now_ms += 10)
+        assert_int_equal(pick(l, now_ms)->id, 3);
+    assert_int_equal(topology_report(&topology, b, &r), 0);
+    assert_int_equal(pick(l, 200)->id, 3);
+    topology_forget(&topology, a, 3);
+    for (uint64_t now_ms = 300; now_ms < 400; now_ms += 10)
+        assert_ptr_equal(pick(l, now_ms)->replicas[0].node, b);
+}
+
 #define TEST(f) cmocka_unit_test_setup_teardown(f, setup, teardown)
 
 int main(void)
 {
     const struct CMUnitTest tests[] = {
         TEST(a_volume_is_writable_when_all_copies_are_there_and_take_writes), TEST(a_full_beat_replaces_the_list),
+        TEST(ids_go_on_when_the_first_copy_is_elsewhere),
         TEST(reports_that_lie_are_refused), TEST(a_volume_moves_when_its_placement_changes),
         TEST(picking_runs_in_short_stretches_and_spreads), TEST(one_location_is_sticky_for_a_run),
         TEST(what_was_handed_out_counts), TEST(a_filter_is_kept_to), TEST(random_topologies_are_placed_exactly),
