@@ -5,6 +5,7 @@
  * master, then ends the loops; files are closed last. */
 #include "conf/dfs_server.h"
 
+#include <pthread.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -19,6 +20,8 @@ struct process {
     struct loop *main_loop, *master_loop;
     struct master_server *master;
     struct volume_server *volume;
+    pthread_mutex_t metrics_lock; /* around `shown` */
+    struct volume_server *shown;  /* the volume server while its metrics may be asked for */
     struct daemon *daemon;
     struct loop_msg drain_master, master_drained;
 };
@@ -64,12 +67,34 @@ static void on_stop(void *arg)
         on_volume_drained(p);
 }
 
-static int start_master(struct process *p)
+static void show_volume_metrics(struct metric_text *out, void *arg)
 {
+    struct process *p = arg;
+
+    pthread_mutex_lock(&p->metrics_lock);
+    if (p->shown != NULL)
+        volume_server_metrics(p->shown, out);
+    pthread_mutex_unlock(&p->metrics_lock);
+}
+
+static void show_metrics_of(struct process *p, struct volume_server *volume)
+{
+    pthread_mutex_lock(&p->metrics_lock);
+    p->shown = volume;
+    pthread_mutex_unlock(&p->metrics_lock);
+}
+
+static int start_master(struct process *p, bool with_volume)
+{
+    struct master_options o = p->config->master;
     int rc = loop_new("dfs-master", &p->master_loop);
 
+    if (with_volume) {
+        o.more_metrics = show_volume_metrics;
+        o.more_metrics_arg = p;
+    }
     if (rc == 0)
-        rc = master_server_new(p->master_loop, &p->config->master, &p->master);
+        rc = master_server_new(p->master_loop, &o, &p->master);
     if (rc == 0)
         rc = loop_start(p->master_loop);
     return rc;
@@ -79,7 +104,11 @@ static int start_volume(struct process *p)
 {
     int rc = volume_server_new(&p->config->volume, p->main_loop, &p->volume);
 
-    return rc != 0 ? rc : volume_server_start(p->volume);
+    if (rc == 0)
+        rc = volume_server_start(p->volume);
+    if (rc == 0)
+        show_metrics_of(p, p->volume);
+    return rc;
 }
 
 static void say_hello(const struct config *c, bool with_master, bool with_volume)
@@ -95,7 +124,7 @@ static void say_hello(const struct config *c, bool with_master, bool with_volume
 
 int daemons_run(const struct config *c, bool with_master, bool with_volume)
 {
-    struct process p = {.config = c};
+    struct process p = {.config = c, .metrics_lock = PTHREAD_MUTEX_INITIALIZER};
     bool master_started = false;
     int rc;
 
@@ -107,7 +136,7 @@ int daemons_run(const struct config *c, bool with_master, bool with_volume)
     if (rc == 0)
         rc = daemon_new(p.main_loop, c, on_stop, &p, &p.daemon);
     if (rc == 0 && with_master)
-        rc = start_master(&p);
+        rc = start_master(&p, with_volume);
     master_started = rc == 0 && with_master;
     if (rc == 0 && with_volume)
         rc = start_volume(&p);
@@ -117,6 +146,7 @@ int daemons_run(const struct config *c, bool with_master, bool with_volume)
     } else {
         log_error("cannot start: %s", dfs_err_text(rc));
     }
+    show_metrics_of(&p, NULL);
     volume_server_free(p.volume);
     if (master_started) {
         loop_stop(p.master_loop);

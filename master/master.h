@@ -51,6 +51,7 @@ struct master_server {
     struct replica_placement default_placement;
 
     struct work_pool *pool;
+    struct work_pool *metrics_pool; /* NULL without options.more_metrics; apart, so that it ends before what it answers */
     struct sequencer *sequencer;
     struct topology topology;
     struct grower grower;

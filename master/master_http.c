@@ -666,29 +666,3 @@ static void on_close(struct http_req *r)
 }
 
 const struct http_handler master_http_handler = {on_request, on_body, on_end, on_close};
-
-/* ---- /metrics on a port of its own ---- */
-
-static void on_metrics_request(struct http_req *r)
-{
-    struct master_req q = {.http = r, .master = r->server_arg};
-
-    if (!bytes_eq(r->head.path, BYTES_LIT("/metrics")))
-        http_reply_text(r, 404, "404 page not found\n");
-    else
-        run_metrics(&q);
-}
-
-static int on_metrics_body(struct http_req *r, struct bytes in, size_t *taken)
-{
-    (void)r;
-    *taken = in.n;
-    return 0;
-}
-
-static void on_metrics_end(struct http_req *r)
-{
-    (void)r;
-}
-
-const struct http_handler master_metrics_handler = {on_metrics_request, on_metrics_body, on_metrics_end, on_metrics_end};

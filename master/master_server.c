@@ -177,6 +177,11 @@ static int start_http(struct master_server *m)
     h.host = o->metrics_ip[0] != '\0' ? o->metrics_ip : o->ip_bind;
     h.port = (uint16_t)o->metrics_port;
     h.handler = &master_metrics_handler;
+    if (o->more_metrics != NULL) {
+        rc = work_pool_new("dfs-m-metrics", 1, &m->metrics_pool);
+        if (rc != 0)
+            return rc;
+    }
     rc = http_server_new(&h, &m->http_metrics);
     if (rc != 0) /* an optional listener never ends the daemon */
         log_error("cannot listen at %s:%u (-metricsPort): %s; going on without it", h.host, h.port, dfs_err_text(rc));
@@ -299,6 +304,7 @@ void master_server_free(struct master_server *m)
         data_node_close(n);
     assign_refuse_all(m);
     vacuum_free(m);
+    work_pool_free(m->metrics_pool);
     http_server_free(m->http);
     http_server_free(m->http_metrics);
     grpc_server_free(m->grpc);

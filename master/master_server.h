@@ -13,6 +13,7 @@
 
 struct loop;
 struct master_server;
+struct metric_text;
 
 struct master_options {
     const char *ip;      /* what others are told */
@@ -21,6 +22,9 @@ struct master_options {
     uint32_t port_grpc;  /* 0 = port + 10000 */
     uint32_t metrics_port; /* 0 = none besides /metrics on the HTTP port */
     const char *metrics_ip; /* "" = ip_bind */
+    /* Appends to what -metricsPort shows, on a worker; NULL = the master's own alone.  `dfs server` shows its volume server. */
+    void (*more_metrics)(struct metric_text *out, void *arg);
+    void *more_metrics_arg;
     const char *dir;     /* state folder; made when missing */
     const char *peers;   /* comma list; itself and "none" do not count */
 

@@ -190,3 +190,8 @@ uint64_t server_metrics_requests(const struct server_metrics *m, enum http_metho
         sum += metric_value(&m->requests[method][c]);
     return sum;
 }
+
+void volume_server_metrics(struct volume_server *s, struct metric_text *out)
+{
+    metrics_render(s->metrics.set, out);
+}

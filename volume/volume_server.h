@@ -101,6 +101,7 @@ struct volume_options {
 void volume_options_init(struct volume_options *o);
 
 struct volume_server;
+struct metric_text;
 
 /* Checks the options, opens the folders and lists their volumes.  Blocks.  `accept_loop` is borrowed for the server's life and
  * not run yet (or the caller is on its thread).  On failure one log line names the option or folder and the cause:
@@ -118,6 +119,9 @@ void volume_server_drain(struct volume_server *s, void (*done)(void *arg), void 
 /* Ends the loops, closes every volume cleanly (nothing to repair afterwards), frees.  Blocks.  After the accept loop has ended, or
  * on its thread; drained or not. */
 void volume_server_free(struct volume_server *s);
+
+/* Appends the text of /metrics.  Any thread, until volume_server_free(). */
+void volume_server_metrics(struct volume_server *s, struct metric_text *out);
 
 /* For tests and for `dfs server`, which waits for its own volumes. */
 struct store *volume_server_store(struct volume_server *s);
