@@ -127,10 +127,26 @@ static bool choose_all(struct placing *p, struct replica_placement rp)
     return true;
 }
 
+/* Different places among servers, counted as far as a placement can ask for. */
+struct place_count {
+    const struct data_node *seen[GROWTH_COPIES_MAX];
+    uint32_t count;
+};
+
+static void count_place(struct place_count *c, const struct data_node *n, bool by_rack)
+{
+    for (uint32_t i = 0; i < c->count; i++)
+        if (strcmp(c->seen[i]->data_center, n->data_center) == 0 && (!by_rack || strcmp(c->seen[i]->rack, n->rack) == 0))
+            return;
+    if (c->count < GROWTH_COPIES_MAX)
+        c->seen[c->count++] = n;
+}
+
 /* What was looked at and why each fell out. */
 static void explain(const struct placing *p, struct replica_placement rp, char *reason, size_t cap)
 {
     uint32_t up = 0, down = 0, full = 0, elsewhere = 0, resting = 0;
+    struct place_count centers = {.count = 0}, racks = {.count = 0};
     const char *error = "";
     char rp_text[4];
 
@@ -147,15 +163,21 @@ static void explain(const struct placing *p, struct replica_placement rp, char *
         else if (n->backoff_until_ms > p->now_ms) {
             resting++;
             error = n->last_error;
+        } else {
+            count_place(&centers, n, false);
+            count_place(&racks, n, true);
         }
     }
     replica_placement_format(rp, rp_text);
     snprintf(reason, cap,
              "no free volumes: of %u volume server%s up %u had no free slot, %u were in another place than asked for, %u had just "
-             "failed to make one%s%s%s, %u more down; replication %s needs %u with free slots; add servers or disks, raise -max, "
+             "failed to make one%s%s%s, %u more down; the rest stand in %u rack%s of %u data center%s; replication %s needs %u with "
+             "free slots: 1 and %u more in its rack, %u in other racks, %u in other data centers; add servers or disks, raise -max, "
              "or free volumes",
              up, up == 1 ? "" : "s", full, elsewhere, resting, error[0] != '\0' ? " (" : "", error,
-             error[0] != '\0' ? ")" : "", down, rp_text, replica_placement_copies(rp));
+             error[0] != '\0' ? ")" : "", down, racks.count, racks.count == 1 ? "" : "s", centers.count,
+             centers.count == 1 ? "" : "s", rp_text, replica_placement_copies(rp), rp.same_rack, rp.other_racks,
+             rp.other_data_centers);
 }
 
 int volume_growth_place(struct grower *g, struct replica_placement rp, const struct place_filter *f,
