@@ -474,6 +474,16 @@ class Strace:
         return out
 
 
+def wait_quiet(test, seconds):
+    """Whether it came to be true in that time."""
+    end = time.monotonic() + seconds
+    while not test():
+        if time.monotonic() > end:
+            return False
+        time.sleep(0.1)
+    return True
+
+
 def sha256_of(path):
     h = hashlib.sha256()
     with open(path, 'rb') as f:
