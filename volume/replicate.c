@@ -512,7 +512,8 @@ static void on_locations(struct volume_lookup_wait *wait, int rc, const struct v
     }
     if (w->sister_count + 1 < w->copies) {
         volume_lookup_forget(w->l->lookup, w->fid.volume_id);
-        snprintf(w->error, sizeof w->error, "writable replication locations [%u] is less than volume %u replication copy count [%u]",
+        snprintf(w->error, sizeof w->error,
+                 "writable replication locations [%u] is less than volume %u replication copy count [%u]",
                  w->sister_count + here, w->fid.volume_id, w->copies);
         finish(w, DFS_EUNAVAILABLE);
         return;

@@ -68,6 +68,7 @@ struct replicated_write {
 /* 0: done() will be called, never inside.  Negative: refused, done() will not be called. */
 int replicated_write_start(struct replicated_write *w, uint32_t copies);
 
+/* Undos that no sister has answered yet; one queue for each loop.  DFS_ENOMEM. */
 struct undo_queue;
 int undo_queue_new(struct vs_loop *l, struct undo_queue **out);
 /* After the loops have ended and the client has been freed. */
