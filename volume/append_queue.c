@@ -26,6 +26,8 @@
 /* Twice as many as a batch has records; a power of two. */
 #define KEY_SLOTS (APPEND_BATCH_RECORDS_MAX * 4u)
 #define STARVED_SLEEP_MS 10u
+/* A lone sync that takes longer is handed over, so that another volume's writes need not wait for it. */
+#define SYNC_HERE_MAX_NS 1000000u
 /* Rounds between two looks at what the epoch lets us free. */
 #define ROUNDS_PER_RECLAIM 64u
 
@@ -51,6 +53,7 @@ struct append_queue {
     struct volume *listed, *listed_last;
     struct append_batch *unsynced;       /* written in this round */
     uint32_t unsynced_count;
+    uint64_t sync_ns;                    /* how long the last one took */
     uint32_t batches, syncing, kept, held;
     bool starved;                        /* a volume in the list has to wait for a batch to become free */
     struct append_batch *free;
@@ -319,15 +322,24 @@ static void on_synced(struct writer_cmd *cmd)
     struct append_batch *b = CONTAINER_OF(cmd, struct append_batch, cmd);
 
     b->queue->syncing--;
+    b->queue->sync_ns = b->sync_ns;
     append_batch_finish(b, b->sync_rc);
     end_batch(b->queue, b);
+}
+
+static void sync_batch(struct append_batch *b)
+{
+    uint64_t start_ns = clock_mono_ns();
+
+    b->sync_rc = append_batch_sync(b);
+    b->sync_ns = clock_mono_ns() - start_ns;
 }
 
 static void run_sync(struct work *work)
 {
     struct append_batch *b = CONTAINER_OF(work, struct append_batch, work);
 
-    b->sync_rc = append_batch_sync(b);
+    sync_batch(b);
     append_queue_cmd(b->queue, &b->cmd);
 }
 
@@ -341,7 +353,7 @@ static bool idle_otherwise(const struct append_queue *q)
 static void start_syncs(struct append_queue *q)
 {
     /* A lone one is done here: handing it over costs two changes of threads, and nobody else waits. */
-    bool here = q->unsynced_count == 1 && idle_otherwise(q);
+    bool here = q->unsynced_count == 1 && q->sync_ns < SYNC_HERE_MAX_NS && idle_otherwise(q);
 
     while (q->unsynced != NULL) {
         struct append_batch *b = q->unsynced;
@@ -349,13 +361,15 @@ static void start_syncs(struct append_queue *q)
         if (append_publish_early_for_tests)
             append_batch_publish(b);
         if (here) {
-            append_batch_finish(b, append_batch_sync(b));
+            sync_batch(b);
+            q->sync_ns = b->sync_ns;
+            append_batch_finish(b, b->sync_rc);
             end_batch(q, b);
             continue;
         }
         q->syncing++;
         b->cmd = (struct writer_cmd){.run = on_synced, .at_once = true};
-        b->work = (struct work){.run = run_sync};
+        b->work = (struct work){.run = run_sync, .privileged = true}; /* every thread of the pool takes those */
         work_submit(q->loc->syncers, &b->work);
     }
     q->unsynced_count = 0;

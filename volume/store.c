@@ -364,7 +364,7 @@ static void run_writer_call(struct writer_cmd *cmd)
 
 int store_on_writer(struct volume *v, int (*fn)(struct volume *v, void *arg), void *arg)
 {
-    struct writer_call c = {.cmd.run = run_writer_call, .volume = v, .fn = fn, .arg = arg};
+    struct writer_call c = {.cmd = {.run = run_writer_call, .volume = v}, .volume = v, .fn = fn, .arg = arg};
 
     append_queue_cmd_wait(v->location->appends, &c.cmd);
     return c.rc;

@@ -55,6 +55,7 @@ struct append_batch {
     struct iovec *iov;
 
     int sync_rc;
+    uint64_t sync_ns;      /* how long it took */
     struct work work;      /* the sync */
     struct writer_cmd cmd; /* "the sync is done" */
 };
