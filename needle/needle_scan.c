@@ -158,6 +158,9 @@ static bool record_holds(struct needle_resync *r, uint8_t version, struct bytes 
     /* A header torn behind its key reads as a record without a body; but every writer gives those a time. */
     if (version == NEEDLE_V3 && n->body_bytes == 0 && n->append_at_ns == 0)
         return false;
+    /* A header with zeros behind it reads as a body without data, whose checksum is zero too; nobody writes a body for that. */
+    if (version != NEEDLE_V1 && n->body_bytes != 0 && n->data_bytes == 0)
+        return false;
     if (r != NULL && !needle_resync_affords(r, data->n))
         return false;
     if (needle_verify(n, *data) == 0)

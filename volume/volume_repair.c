@@ -258,13 +258,39 @@ static int refuse(struct repair *p, bool recent)
     return GAP_REFUSED;
 }
 
+/* Only what would change what is known needs to be believed. */
+static int believe(struct repair *p, enum gap_find find, const struct needle_scan_item *item, const struct known *k, bool recent,
+                   bool *yes)
+{
+    uint32_t cookie = 0;
+    bool known;
+    int rc;
+
+    *yes = false;
+    if (p->resync_from != UINT64_MAX && k->had && needle_offset_bytes(k->value.offset) < p->resync_from)
+        return 0;
+    /* No row speaks for it and its data do not verify: older bytes that do are worth more. */
+    if (find == GAP_BAD && k->had)
+        return 0;
+    *yes = true;
+    if (!recent || item->header.size == 0)
+        return 0;
+    /* No checksum covers the header, and a sector of it may be torn: a cookie of zeros is handed to nobody, and nobody overwrites
+     * with another one. */
+    *yes = item->header.cookie != NEEDLE_COOKIE_BATCH_DELETE;
+    if (!*yes || !k->had || k->value.deleted)
+        return 0;
+    rc = cookie_before(p, k, &cookie, &known);
+    *yes = rc != 0 || !known || cookie_eq(cookie, item->header.cookie);
+    return rc;
+}
+
 static int on_record(void *arg, enum gap_find find, uint64_t pos, const struct needle_scan_item *item, bool recent)
 {
     struct repair *p = arg;
     struct idx_row row = {.key = item->header.key, .offset = needle_offset_of(pos), .size = item->header.size};
     struct known k;
-    uint32_t cookie = 0;
-    bool deletes, counted, known;
+    bool deletes, counted, believed = true;
     int rc;
 
     if (needle_is_filler(&item->header))
@@ -276,22 +302,13 @@ static int on_record(void *arg, enum gap_find find, uint64_t pos, const struct n
         rc = is_tombstone(p, item, &k, &deletes);
     if (rc != 0)
         return rc;
-    if (p->resync_from != UINT64_MAX && k.had && needle_offset_bytes(k.value.offset) < p->resync_from)
-        return refuse(p, recent);
-    /* No row speaks for it and its data do not verify: older bytes that do are worth more. */
-    if (find == GAP_BAD && k.had)
-        return refuse(p, recent);
-    if (!deletes && k.had && !k.value.deleted) {
-        /* Nobody overwrites with another cookie; but no checksum covers the header, and a sector of it may be torn. */
-        rc = cookie_before(p, &k, &cookie, &known);
-        if (rc != 0)
-            return rc;
-        if (known && !cookie_eq(cookie, item->header.cookie))
-            return refuse(p, recent);
-    }
+    counted = row.offset.units8 >= k.counts_from;
+    if (counted)
+        rc = believe(p, find, item, &k, recent, &believed);
+    if (rc != 0 || !believed)
+        return rc != 0 ? rc : refuse(p, recent);
     if (deletes)
         row.size = IDX_SIZE_TOMBSTONE;
-    counted = row.offset.units8 >= k.counts_from;
     note_last(p, pos, item->header.size);
     if (counted)
         rc = apply_scanned(p, &row);
