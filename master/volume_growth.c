@@ -170,10 +170,10 @@ static void explain(const struct placing *p, struct replica_placement rp, char *
     }
     replica_placement_format(rp, rp_text);
     snprintf(reason, cap,
-             "no free volumes: of %u volume server%s up %u had no free slot, %u were in another place than asked for, %u had just "
-             "failed to make one%s%s%s, %u more down; the rest stand in %u rack%s of %u data center%s; replication %s needs %u with "
-             "free slots: 1 and %u more in its rack, %u in other racks, %u in other data centers; add servers or disks, raise -max, "
-             "or free volumes",
+             "no free volumes: of %u volume server%s up %u had no free slot, %u were in another place than asked for, %u had "
+             "just failed to make one%s%s%s, %u more down; the rest stand in %u rack%s of %u data center%s; replication %s needs "
+             "%u with free slots: 1 and %u more in its rack, %u in other racks, %u in other data centers; add servers or disks, "
+             "raise -max, or free volumes",
              up, up == 1 ? "" : "s", full, elsewhere, resting, error[0] != '\0' ? " (" : "", error,
              error[0] != '\0' ? ")" : "", down, racks.count, racks.count == 1 ? "" : "s", centers.count,
              centers.count == 1 ? "" : "s", rp_text, replica_placement_copies(rp), rp.same_rack, rp.other_racks,
