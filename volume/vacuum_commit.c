@@ -148,6 +148,9 @@ int vacuum_swap_files(struct vacuum *r, bool *swapped)
     rc = disk_sync(r->dat_fd);
     if (rc == 0)
         rc = disk_sync(r->idx_fd);
+    /* Their names as well: a marker without one of them would speak of a copy that is not there. */
+    if (rc == 0)
+        rc = disk_sync_folder(p.folder);
     if (rc != 0)
         return rc;
     rc = make_marker(&p);
