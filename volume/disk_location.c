@@ -442,14 +442,17 @@ static void check_volume_file(struct volume *v)
 
     if (g == NULL)
         return;
+    if (atomic_load(&v->swapping))
+        goto out;
     (void)snprintf(path, sizeof path, "%s.dat", v->base);
     same = disk_stat(path, &by_name) == 0 && disk_fstat(g->fd, &by_fd) == 0 && by_name.st_dev == by_fd.st_dev &&
            by_name.st_ino == by_fd.st_ino;
-    /* A vacuum may have exchanged the file between the two looks. */
-    if (!same && volume_gen_peek(v) == g)
+    /* A vacuum may have begun to exchange the file between the two looks, or be done with it. */
+    if (!same && !atomic_load(&v->swapping) && volume_gen_peek(v) == g)
         volume_set_no_write(v, VOLUME_OFFLINE, "'%s' is not the file that was opened", path);
     else if (same && (atomic_load(&v->no_write) & VOLUME_OFFLINE) != 0)
         volume_clear_no_write(v, VOLUME_OFFLINE);
+out:
     volume_gen_unref(g);
 }
 

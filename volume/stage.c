@@ -31,6 +31,10 @@
 #define SPILL_DIRTY_MAX (8u << 20)
 /* No upload asks for more than this part of the window at once. */
 #define ADMIT_WINDOW_PART 4u
+/* An upload that brings less than this in that time is slow: it keeps what it has sent and gives the rest of its admission back, so
+ * that the window is never full of bytes that nobody sends. */
+#define SLOW_MS 200u
+#define SLOW_BYTES (64u << 10)
 
 struct stage {
     struct disk_location *loc;
@@ -47,6 +51,9 @@ struct stage {
     uint64_t admitted;
     struct writeback_waiter admit;
     bool admit_asked; /* its run is still to come */
+    struct loop_timer slow_timer;
+    uint64_t slow_from; /* bytes when it was armed */
+    bool slow;          /* asks only for what is at hand */
     struct chunk_waiter chunk;
     bool chunk_asked;
 
@@ -90,6 +97,7 @@ static uint64_t min_u64(uint64_t a, uint64_t b)
 /* ---- life ---- */
 
 static void on_admitted(struct loop_msg *msg);
+static void on_slow(void *arg);
 static void on_chunk(struct loop_msg *msg);
 
 int stage_new(struct store *store, uint32_t volume_id, struct loop *loop, bool privileged, uint64_t limit_bytes,
@@ -115,6 +123,7 @@ int stage_new(struct store *store, uint32_t volume_id, struct loop *loop, bool p
     if (s->admit_max < CHUNK_BYTES)
         s->admit_max = CHUNK_BYTES;
     s->fd = -1;
+    loop_timer_init(&s->slow_timer, loop, on_slow, s);
     body_init(&s->body, store_chunks(store), privileged);
     s->admit = (struct writeback_waiter){.loop = loop, .privileged = privileged, .msg.run = on_admitted};
     s->chunk = (struct chunk_waiter){.loop = loop, .privileged = privileged, .msg.run = on_chunk};
@@ -188,6 +197,7 @@ void stage_free(struct stage *s)
     CHECK(!s->freed);
     s->freed = true;
     s->waiting = false;
+    loop_timer_release(&s->slow_timer);
     if (s->admit_asked && writeback_cancel(s->loc->writeback, &s->admit))
         s->admit_asked = false;
     if (s->chunk_asked && chunk_pool_unwait(pool_of(s), &s->chunk))
@@ -229,6 +239,30 @@ static void on_admitted(struct loop_msg *msg)
     ready(s);
 }
 
+/* More was admitted than is here: look again soon. */
+static void watch_admission(struct stage *s)
+{
+    if (s->slow || s->freed || s->in_file || s->admitted <= s->bytes || loop_timer_pending(&s->slow_timer))
+        return;
+    s->slow_from = s->bytes;
+    loop_timer_set(&s->slow_timer, SLOW_MS);
+}
+
+static void on_slow(void *arg)
+{
+    struct stage *s = arg;
+
+    if (s->in_file || s->admitted <= s->bytes)
+        return;
+    if (s->bytes - s->slow_from < SLOW_BYTES) {
+        s->slow = true;
+        writeback_return(s->loc->writeback, s->admitted - s->bytes, s->privileged);
+        s->admitted = s->bytes;
+        return;
+    }
+    watch_admission(s);
+}
+
 static void on_chunk(struct loop_msg *msg)
 {
     struct stage *s = CONTAINER_OF(msg, struct stage, chunk.msg);
@@ -258,6 +292,8 @@ static uint64_t admission_wanted(const struct stage *s, size_t n)
 {
     uint64_t want = s->bytes + n;
 
+    if (s->slow)
+        return min_u64(n, s->admit_max);
     if (s->expect_bytes > s->memory_max && want < CHUNK_BYTES)
         want = CHUNK_BYTES;
     else if (s->expect_bytes <= s->memory_max && want < s->expect_bytes)
@@ -287,6 +323,8 @@ static int memory_room(struct stage *s, size_t n, size_t *room)
         }
     }
     *room = (size_t)min_u64(n, s->admitted - s->bytes);
+    if (s->admitted - s->bytes > *room)
+        watch_admission(s);
     return 0;
 }
 

@@ -423,6 +423,7 @@ static int swap_held(struct vacuum *r, struct vacuum_call *c)
     if (rc == 0)
         rc = volume_gen_new(r->volume, r->dat_fd, r->map, r->sb.compact_revision, r->dat_bytes, &c->gen);
     if (rc == 0) {
+        atomic_store(&r->volume->swapping, true);
         rc = vacuum_swap_files(r, &swapped);
         if (!swapped) {
             /* The generation was never seen: its parts stay the run's. */
@@ -433,6 +434,7 @@ static int swap_held(struct vacuum *r, struct vacuum_call *c)
     }
     c->rc = rc;
     (void)on_writer_at_once(c, swapped ? run_publish : run_unhold);
+    atomic_store(&r->volume->swapping, false);
     return rc;
 }
 

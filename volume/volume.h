@@ -115,6 +115,7 @@ struct volume {
 
     atomic_uint refs;
     atomic_uint no_write; /* enum volume_no_write */
+    atomic_bool swapping; /* a vacuum exchanges the files: names and the open file differ for a moment */
     _Atomic(struct volume_gen *) gen; /* NULL while loading or broken */
 
     /* writer only */
