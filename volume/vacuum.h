@@ -7,8 +7,8 @@
  *           folders take turns while the process lives, and the next start begins with B.ldb again
  *
  * THE SWAP, each step on the disk before the next
- *   1. B.cpd, B.cpx and the folder synced    2. B.cpc created, folder synced    3. B.cpx -> B.idx    4. B.cpd -> B.dat, folder synced
- *   5. B.cpc removed, folder synced
+ *   1. B.cpd, B.cpx and the folder synced    2. B.cpc created, folder synced    3. B.cpx -> B.idx    4. B.cpd -> B.dat,
+ * folder synced   5. B.cpc removed, folder synced
  * What a crash may leave, and what vacuum_recover() does about it:
  *   no B.cpc             the copy is worth nothing: B.cpd and B.cpx are removed
  *   B.cpc                the copy is whole: whichever of B.cpd, B.cpx is still there is renamed, then B.cpc removed
