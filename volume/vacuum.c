@@ -224,7 +224,7 @@ static void run_preallocated(struct writer_cmd *cmd)
 /* ---- a run ---- */
 
 /* Gives back what only waits for readers to say that they have gone: the old .dat keeps its blocks until then. */
-static void wait_for_old(struct volume *v)
+void vacuum_wait_for_old(struct volume *v)
 {
     for (int i = 0; i < OLD_WAIT_STEPS; i++) {
         (void)epoch_reclaim(store_epoch(v->store));
@@ -502,7 +502,7 @@ int store_vacuum_commit(struct store *s, uint32_t volume_id, uint64_t *dat_bytes
         log_info("vacuum of '%s' committed: %" PRIu64 " bytes, %" PRIu64 " before, revision %u, %" PRIu64 " corrupt", v->base,
                  after, before, c.run->sb.compact_revision, c.run->corrupt);
         run_free(c.run);
-        wait_for_old(v);
+        vacuum_wait_for_old(v);
     }
     if (rc == 0)
         preallocate(v, c.bytes);

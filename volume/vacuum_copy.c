@@ -65,7 +65,8 @@ static int make_leveldb(struct vacuum *r)
     char path[VOLUME_PATH_MAX + VOLUME_SUFFIX_MAX];
     int rc;
 
-    /* Somebody still reads the generation before the present one, whose folder this was. */
+    /* Somebody may still read the generation before the present one, whose folder this was. */
+    vacuum_wait_for_old(v);
     if (atomic_load_explicit(&v->generations, memory_order_acquire) > 1)
         return DFS_EBUSY;
     rc = volume_remove_folder(vacuum_path(v, vacuum_map_suffix(r), path));

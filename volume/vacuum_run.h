@@ -63,6 +63,10 @@ struct vacuum {
     bool hurry; /* writes are held: no pacing, no progress */
 };
 
+/* ---- vacuum.c ---- */
+/* Waits a moment for the readers of generations before the present one. */
+void vacuum_wait_for_old(struct volume *v);
+
 /* ---- vacuum_copy.c ---- */
 int vacuum_copy_open(struct vacuum *r);
 /* All that is live up to idx_end. */
