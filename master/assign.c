@@ -47,6 +47,8 @@ int assign_layout(struct assign *a, struct volume_layout **out)
         return refuse(a, DFS_EINVAL, 406, "no volume server has a disk of type '%.*s': there is only hdd",
                       (int)(a->disk.n < 40 ? a->disk.n : 40), a->disk.p);
     rc = volume_layout_get(&m->topology, a->collection, rp, ttl, out);
+    if (rc == DFS_ENOSPC)
+        return refuse(a, rc, 503, "more than %u collections are asked for", TOPOLOGY_LAYOUTS_MAX);
     return rc == 0 ? 0 : refuse(a, rc, 500, "%s", dfs_err_text(rc));
 }
 
@@ -103,6 +105,7 @@ static void link_waiting(struct assign *a)
         m->waiting->prev = a;
     m->waiting = a;
     m->waiting_count++;
+    a->layout->users++;
 }
 
 static void unlink_waiting(struct assign *a)
@@ -117,6 +120,7 @@ static void unlink_waiting(struct assign *a)
         a->next->prev = a->prev;
     a->next = a->prev = NULL;
     m->waiting_count--;
+    a->layout->users--;
 }
 
 static int attempt(struct assign *a);
@@ -144,16 +148,13 @@ static void on_keys(struct sequencer_waiter *w, int rc)
     struct assign *a = CONTAINER_OF(w, struct assign, key_wait);
 
     a->in_keys = false;
-    if (a->cancelled) {
-        a->free_fn(a);
-        return;
-    }
     if (rc == 0) {
         try_again(a);
         return;
     }
     unlink_waiting(a);
-    refuse(a, rc, 503, "no file ids: %s", sequencer_trouble(a->master->sequencer));
+    refuse(a, rc, 503, "no file ids: %s", rc == DFS_ECANCELLED ? "the master is stopping"
+                                                                : sequencer_trouble(a->master->sequencer));
     a->done(a, rc);
 }
 
@@ -179,8 +180,6 @@ static int wait_for_growth(struct assign *a)
     int rc;
 
     a->master->counts[COUNT_PICK_FAILED]++;
-    if (a->master->draining)
-        return refuse(a, DFS_ECANCELLED, 503, "the master is stopping");
     if (warming_up(a->master))
         return DFS_EAGAIN; /* parked: assign_retry() comes with the next full heartbeat */
     if (a->rounds > 0 && volume_growth_made(a->layout) == 0 && trouble[0] != '\0')
@@ -222,21 +221,24 @@ static void grow_ahead(struct assign *a)
 static int attempt(struct assign *a)
 {
     struct master_server *m = a->master;
-    uint64_t count = a->count != 0 ? a->count : 1, key;
+    uint64_t count = a->count != 0 ? a->count : 1;
     int rc;
 
-    rc = sequencer_keys(m->sequencer, count, &key);
+    if (m->draining)
+        return refuse(a, DFS_ECANCELLED, 503, "the master is stopping");
+    /* Taken once, however often a parked assign tries again. */
+    rc = a->keyed ? 0 : sequencer_keys(m->sequencer, count, &a->fid.key);
     if (rc == DFS_EAGAIN)
         return wait_for_keys(a);
     if (rc != 0)
         return refuse(a, rc, 406, "count %llu: %s", (unsigned long long)count, dfs_err_text(rc));
+    a->keyed = true;
     a->volume = volume_layout_pick(a->layout, &a->filter, count, a->expected_bytes, loop_now_ms(m->loop));
     if (a->volume == NULL)
         return wait_for_growth(a);
     if (volume_layout_crowded(a->layout, m->topology.size_limit_bytes))
         grow_ahead(a);
     a->fid.volume_id = a->volume->id;
-    a->fid.key = key;
     a->fid.cookie = rand_u32();
     return 0;
 }
@@ -262,19 +264,20 @@ int assign_start(struct assign *a)
     return rc;
 }
 
-bool assign_cancel(struct assign *a, void (*free_fn)(struct assign *a))
+/* Nobody holds a waiter of it any more. */
+static void stop_waiting(struct assign *a)
 {
     unlink_waiting(a);
-    if (a->in_growth) {
+    if (a->in_growth)
         volume_growth_unwait(a->layout, &a->growth_wait);
-        a->in_growth = false;
-    }
-    if (!a->in_keys)
-        return true;
-    /* The sequencer still holds the waiter; on_keys frees. */
-    a->cancelled = true;
-    a->free_fn = free_fn;
-    return false;
+    if (a->in_keys)
+        sequencer_unwait(a->master->sequencer, &a->key_wait);
+    a->in_growth = a->in_keys = false;
+}
+
+void assign_cancel(struct assign *a)
+{
+    stop_waiting(a);
 }
 
 void assign_retry(struct master_server *m)
@@ -290,11 +293,7 @@ void assign_refuse_all(struct master_server *m)
 {
     for (struct assign *a = m->waiting, *next; a != NULL; a = next) {
         next = a->next;
-        unlink_waiting(a);
-        if (a->in_growth)
-            volume_growth_unwait(a->layout, &a->growth_wait);
-        a->in_growth = false;
-        a->cancelled = false;
+        stop_waiting(a);
         refuse(a, DFS_ECANCELLED, 503, "the master is stopping");
         a->done(a, DFS_ECANCELLED);
     }
@@ -306,12 +305,14 @@ void assign_sweep(struct master_server *m)
 
     for (struct assign *a = m->waiting, *next; a != NULL; a = next) {
         next = a->next;
-        if (a->until_ms > now_ms || a->in_keys)
+        if (a->until_ms > now_ms)
             continue;
-        unlink_waiting(a);
-        volume_growth_unwait(a->layout, &a->growth_wait);
-        a->in_growth = false;
-        refuse(a, DFS_ETIMEOUT, 503, "no writable volumes, volume growth in progress for %u s", ASSIGN_WAIT_MS / 1000);
+        refuse(a, DFS_ETIMEOUT, 503, "%s for %u s",
+               a->in_keys     ? "no file ids: the state is being written"
+               : a->in_growth ? "no writable volumes, volume growth in progress"
+                              : "no writable volumes, waiting for volume servers",
+               ASSIGN_WAIT_MS / 1000);
+        stop_waiting(a);
         a->done(a, DFS_ETIMEOUT);
     }
 }

@@ -37,21 +37,20 @@ struct assign {
     struct volume_layout *layout;
     struct growth_waiter growth_wait;
     struct sequencer_waiter key_wait;
-    bool in_growth, in_keys, cancelled;
+    bool in_growth, in_keys;
+    bool keyed; /* fid.key is taken */
     uint32_t rounds;
     uint64_t until_ms;
-    void (*free_fn)(struct assign *a);
     struct assign *next, *prev;
 };
 
 /* 0: out is filled.  DFS_EAGAIN: done() will be called.  Other negative: refused, see http_status and reason. */
 int assign_start(struct assign *a);
-/* The caller is going away: done() will not be called; true when the struct may be freed now, false when free_fn will be
- * called on it later. */
-bool assign_cancel(struct assign *a, void (*free_fn)(struct assign *a));
+/* The caller is going away while the assign waits: done() will not be called. */
+void assign_cancel(struct assign *a);
 /* Servers have come or the warm-up is over: parked assigns try again. */
 void assign_retry(struct master_server *m);
-/* The loop has ended: answers all that wait. */
+/* The master is stopping: answers all that wait. */
 void assign_refuse_all(struct master_server *m);
 /* Answers what has waited too long. */
 void assign_sweep(struct master_server *m);

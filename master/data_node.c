@@ -73,7 +73,8 @@ int data_node_add_volume(struct data_node *n, struct topo_volume *v)
 
 void data_node_remove_volume(struct data_node *n, struct topo_volume *v)
 {
-    for (uint32_t i = 0; i < n->volume_count; i++) {
+    /* From the end: a server that goes down is emptied from there. */
+    for (uint32_t i = n->volume_count; i-- > 0;) {
         if (n->volumes[i] == v) {
             n->volumes[i] = n->volumes[--n->volume_count];
             return;

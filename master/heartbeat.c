@@ -88,11 +88,23 @@ static int node_address(const MasterPb__Heartbeat *hb, struct addr *out)
 static void count_servers(struct master_server *m)
 {
     struct topology_sums sums;
+    uint32_t before = sequencer_servers(m->sequencer);
+    uint64_t now_ms = loop_now_ms(m->loop);
 
     topology_sums(&m->topology, &sums);
-    /* Fewer only once the warm-up is over: at a restart they come one by one. */
-    if (sums.nodes_up > sequencer_servers(m->sequencer) || loop_now_ms(m->loop) - m->start_ms > MASTER_WARM_UP_MS)
-        sequencer_set_servers(m->sequencer, sums.nodes_up);
+    if (sums.nodes_up >= before || m->draining) {
+        m->fewer_since_ms = 0;
+        if (!m->draining)
+            sequencer_set_servers(m->sequencer, sums.nodes_up);
+        return;
+    }
+    /* Fewer only after a good while: servers that restart, or leave because all is being stopped, will be back. */
+    if (m->fewer_since_ms == 0)
+        m->fewer_since_ms = now_ms;
+    if (now_ms - m->fewer_since_ms < MASTER_FORGET_SERVERS_MS)
+        return;
+    m->fewer_since_ms = 0;
+    sequencer_set_servers(m->sequencer, sums.nodes_up);
 }
 
 static void greet(struct master_server *m, struct grpc_call *call)
@@ -103,6 +115,19 @@ static void greet(struct master_server *m, struct grpc_call *call)
     resp.preallocate = m->options.volume_preallocate;
     resp.leader = m->self_grpc;
     grpc_call_send(call, &resp.base);
+}
+
+/* Calls to the old port end here, and what waited for them may call this server at once: by the new address. */
+static void move_channel(struct data_node *n, const struct addr *addr)
+{
+    struct grpc_channel *old = NULL;
+
+    if (n->addr.grpc_port != addr->grpc_port) {
+        old = n->channel;
+        n->channel = NULL;
+    }
+    n->addr = *addr;
+    grpc_channel_free(old);
 }
 
 /* The first beat of a stream: who is it? */
@@ -129,11 +154,7 @@ static struct data_node *bind_node(struct master_server *m, struct grpc_call *ca
         grpc_call_cancel(n->stream);
         topology_node_down(&m->topology, n);
     }
-    if (n->channel != NULL && n->addr.grpc_port != addr.grpc_port) {
-        grpc_channel_free(n->channel);
-        n->channel = NULL;
-    }
-    n->addr = addr;
+    move_channel(n, &addr);
     n->stream = call;
     n->up = true;
     data_node_allocation_worked(n);
@@ -308,14 +329,29 @@ const struct grpc_call_ops heartbeat_ops = {
     .on_closed = on_closed,
 };
 
+/* When this process itself stood still (suspended, starved), beats wait unread in the sockets: the time does not count. */
+static void forgive_own_pause(struct master_server *m, uint64_t now_ms)
+{
+    uint64_t since_ms = now_ms - m->swept_ms;
+
+    m->swept_ms = now_ms;
+    if (since_ms < 2 * MASTER_SWEEP_MS)
+        return;
+    for (struct data_node *n = m->topology.nodes; n != NULL; n = n->next)
+        if (n->up)
+            n->last_beat_ms += since_ms - MASTER_SWEEP_MS;
+}
+
 void heartbeat_sweep(struct master_server *m)
 {
     uint64_t now_ms = loop_now_ms(m->loop), limit_ms = (uint64_t)m->options.pulse_s * 1000 * MISSED_BEATS_MAX;
 
+    forgive_own_pause(m, now_ms);
+    count_servers(m);
     for (struct data_node *n = m->topology.nodes; n != NULL; n = n->next) {
         struct grpc_call *stream = n->stream;
 
-        if (!n->up || stream == NULL || now_ms - n->last_beat_ms <= limit_ms)
+        if (!n->up || stream == NULL || now_ms <= n->last_beat_ms + limit_ms)
             continue;
         node_down(m, n, "three heartbeats are missing");
         grpc_call_set_user(stream, NULL);

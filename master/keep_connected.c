@@ -24,18 +24,28 @@ struct subscriber {
     struct subscriber *next, *prev;
 };
 
+/* A client that misses one message would keep a wrong map for good: it is dropped and comes back for all of it. */
+static void drop(struct subscriber *s, const char *why)
+{
+    s->dropped = true;
+    s->master->counts[COUNT_BROADCAST_FULL]++;
+    log_warning("client %s (%s) is not told any more where volumes are: %s", grpc_call_peer(s->call), s->type, why);
+    grpc_call_cancel(s->call);
+}
+
 static void send_to(struct subscriber *s, const ProtobufCMessage *message)
 {
+    int rc;
+
     if (s->dropped)
         return;
     if (grpc_call_pending_bytes(s->call) > SUBSCRIBER_PENDING_MAX) {
-        s->dropped = true;
-        s->master->counts[COUNT_BROADCAST_FULL]++;
-        log_warning("client %s (%s) does not read what volumes moved: dropped", grpc_call_peer(s->call), s->type);
-        grpc_call_cancel(s->call);
+        drop(s, "it does not read");
         return;
     }
-    grpc_call_send(s->call, message);
+    rc = grpc_call_send(s->call, message);
+    if (rc != 0 && rc != DFS_ECLOSED)
+        drop(s, dfs_err_text(rc));
 }
 
 static void describe_node(MasterPb__VolumeLocation *l, const struct data_node *n)
@@ -62,8 +72,10 @@ static void send_node(struct subscriber *s, const struct data_node *n)
     MasterPb__VolumeLocation l = MASTER_PB__VOLUME_LOCATION__INIT;
     uint32_t *ids = malloc(((size_t)n->volume_count + 1) * sizeof *ids);
 
-    if (ids == NULL)
+    if (ids == NULL) {
+        drop(s, "out of memory");
         return;
+    }
     for (uint32_t i = 0; i < n->volume_count; i++)
         ids[i] = n->volumes[i]->id;
     describe_node(&l, n);

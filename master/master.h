@@ -24,6 +24,9 @@ struct vacuum_run;
 
 /* How long a fresh master waits for the servers it knew. */
 #define MASTER_WARM_UP_MS 15000u
+#define MASTER_SWEEP_MS 500u
+/* A server that has been away for so long is not waited for after a restart. */
+#define MASTER_FORGET_SERVERS_MS 600000u
 
 #define MASTER_LOCKS_MAX 64
 #define MASTER_LOCK_LEASE_MS 10000u
@@ -80,6 +83,8 @@ struct master_server {
     bool draining;
     uint64_t start_s, start_ms;
     uint32_t servers_before; /* up when the master last ran */
+    uint64_t swept_ms;       /* when the sweep last ran */
+    uint64_t fewer_since_ms; /* since when fewer servers are up than the state says; 0 = not */
     uint64_t counts[MASTER_COUNTS];
 };
 
@@ -94,15 +99,26 @@ extern const struct grpc_call_ops heartbeat_ops;
 void heartbeat_sweep(struct master_server *m);
 
 /* ---- vacuum.c ---- */
-struct vacuum_waiter {
-    void (*fn)(struct vacuum_waiter *w);
-    struct vacuum_waiter *next;
+/* What to look at, and what of it to vacuum. */
+struct vacuum_scope {
+    double threshold;
+    uint32_t only_volume; /* 0 = all */
+    bool any_collection;
+    char collection[PLACE_NAME_MAX + 1];
 };
-/* Looks at every volume (or one) and vacuums what is over the threshold; w->fn is called when all is done, never inside; w may be
- * NULL.  Joins a run that is under way when it covers the same. */
+struct vacuum_waiter {
+    void (*fn)(struct vacuum_waiter *w, int rc);
+    struct vacuum_waiter *next; /* private from here on */
+    struct vacuum_scope scope;
+};
+/* Looks at every volume (or one, or those of a collection when it is not NULL) and vacuums what is over the threshold; w->fn is
+ * called when all is done, with 0, or DFS_ECANCELLED when the master ends before; never inside.  While a run is under way the next
+ * one waits for it: what was passed already is looked at again.  w NULL: by the clock; nothing when a run is under way.
+ * DFS_ECANCELLED when the master is stopping, DFS_EINVAL, DFS_ENOMEM. */
 int vacuum_start(struct master_server *m, double threshold, uint32_t only_volume, const char *collection,
                  struct vacuum_waiter *w);
-void vacuum_unwait(struct master_server *m, struct vacuum_waiter *w);
+/* The master is stopping: who waits is called with DFS_ECANCELLED; the volume under way is finished as far as there is time. */
+void vacuum_refuse_all(struct master_server *m);
 void vacuum_free(struct master_server *m);
 /* The last run, for /dir/status: a JSON value. */
 void vacuum_status(const struct master_server *m, struct jsonw *w);
@@ -126,10 +142,8 @@ struct master_req {
     char *form; /* body of a form post */
     size_t form_bytes;
     struct assign assign;
-    bool assigning, vacuum_waiting, closed;
     struct vacuum_waiter vacuum_wait;
     struct growth_waiter growth_wait;
-    bool growing;
     struct volume_layout *grow_layout;
     uint64_t grow_count;
     struct submit *submit;

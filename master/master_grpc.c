@@ -60,6 +60,7 @@ struct grpc_assign {
     struct grpc_call *call;
     MasterPb__AssignRequest *request;
     bool streamed; /* StreamAssign: the call goes on */
+    bool last;     /* but for the client having said that this is its last */
 };
 
 static void free_assign(struct grpc_assign *g)
@@ -67,11 +68,6 @@ static void free_assign(struct grpc_assign *g)
     if (g->request != NULL)
         protobuf_c_message_free_unpacked(&g->request->base, NULL);
     free(g);
-}
-
-static void free_cancelled(struct assign *a)
-{
-    free_assign(CONTAINER_OF(a, struct grpc_assign, assign));
 }
 
 static void answer_assign(struct grpc_assign *g, int rc)
@@ -110,6 +106,8 @@ static void on_assigned(struct assign *a, int rc)
 
     grpc_call_set_user(g->call, NULL);
     answer_assign(g, rc);
+    if (g->last)
+        grpc_call_finish(g->call, GRPC_OK, NULL);
     free_assign(g);
 }
 
@@ -164,7 +162,12 @@ static void on_stream_assign(struct grpc_call *call, struct bytes message)
 
 static void on_stream_half_close(struct grpc_call *call)
 {
-    grpc_call_finish(call, GRPC_OK, NULL);
+    struct grpc_assign *g = grpc_call_user(call);
+
+    if (g != NULL)
+        g->last = true; /* its answer first */
+    else
+        grpc_call_finish(call, GRPC_OK, NULL);
 }
 
 static void on_assign_closed(struct grpc_call *call, enum grpc_status status, struct bytes message)
@@ -173,8 +176,10 @@ static void on_assign_closed(struct grpc_call *call, enum grpc_status status, st
 
     (void)status;
     (void)message;
-    if (g != NULL && assign_cancel(&g->assign, free_cancelled))
-        free_assign(g);
+    if (g == NULL)
+        return;
+    assign_cancel(&g->assign);
+    free_assign(g);
 }
 
 /* ---- LookupVolume ---- */

@@ -454,6 +454,10 @@ static void start_grow(struct grpc_call *call, const MasterPb__VolumeGrowRequest
     a->disk = bytes_str(req->disk_type);
     g.filter = (struct place_filter){bytes_str(req->data_center), bytes_str(req->rack), bytes_str(req->data_node)};
     rc = assign_layout(a, &p->layout);
+    if (rc == 0 && volume_growth_active(p->layout)) {
+        rc = DFS_EBUSY;
+        snprintf(a->reason, sizeof a->reason, "these volumes are growing already: try again when that is done");
+    }
     if (rc == 0) {
         g.layout = p->layout;
         p->growth.fn = on_grown;
@@ -476,13 +480,15 @@ static void on_volume_grow(struct grpc_call *call, struct bytes message)
     free_request(req);
 }
 
-static void on_vacuumed(struct vacuum_waiter *w)
+static void on_vacuumed(struct vacuum_waiter *w, int rc)
 {
     MasterPb__VacuumVolumeResponse resp = MASTER_PB__VACUUM_VOLUME_RESPONSE__INIT;
     struct pending_call *p = CONTAINER_OF(w, struct pending_call, vacuum);
 
-    if (p->call != NULL)
+    if (p->call != NULL && rc == 0)
         grpc_call_reply(p->call, &resp.base);
+    else if (p->call != NULL)
+        grpc_call_finish(p->call, grpc_status_from_err(rc), "%s", dfs_err_text(rc));
     unpend(p);
 }
 

@@ -94,7 +94,6 @@ static void on_assigned(struct assign *a, int rc)
 {
     struct master_req *q = CONTAINER_OF(a, struct master_req, assign);
 
-    q->assigning = false;
     finish_assign(q, rc);
     http_req_drop(q->http);
 }
@@ -116,7 +115,7 @@ int master_req_assign(struct master_req *q)
     a->filter.data_center = http_params_get(p, "dataCenter");
     a->filter.rack = http_params_get(p, "rack");
     a->filter.data_node = http_params_get(p, "dataNode");
-    if (http_params_u64(p, "preallocate", 0, &a->preallocate_bytes) != 0) {
+    if (http_params_u64(p, "preallocate", 0, &a->preallocate_bytes) != 0 || a->preallocate_bytes > INT64_MAX) {
         http_reply_error(q->http, 406, "preallocate must be a number of bytes");
         return DFS_EINVAL;
     }
@@ -139,7 +138,6 @@ static void run_assign(struct master_req *q)
     q->assign.done = on_assigned;
     rc = assign_start(&q->assign);
     if (rc == DFS_EAGAIN) {
-        q->assigning = true;
         http_req_hold(q->http);
         return;
     }
@@ -366,7 +364,6 @@ static void on_grown(struct growth_waiter *w)
 {
     struct master_req *q = CONTAINER_OF(w, struct master_req, growth_wait);
 
-    q->growing = false;
     reply_grown(q);
     http_req_drop(q->http);
 }
@@ -389,6 +386,14 @@ static void run_grow(struct master_req *q)
         http_reply_error(q->http, q->assign.http_status, "%s", q->assign.reason);
         return;
     }
+    if (volume_growth_active(q->grow_layout)) {
+        http_reply_error(q->http, 503, "these volumes are growing already: try again when that is done");
+        return;
+    }
+    if (count > GROWTH_VOLUMES_MAX) {
+        http_reply_error(q->http, 406, "at most %u volumes at a time", GROWTH_VOLUMES_MAX);
+        return;
+    }
     topology_sums(&q->master->topology, &sums);
     if (count > sums.free_slots / replica_placement_copies(q->grow_layout->placement)) {
         http_reply_error(q->http, 406, "only %llu volumes left, not enough for %llu", (unsigned long long)sums.free_slots,
@@ -405,16 +410,17 @@ static void run_grow(struct master_req *q)
         http_reply_error(q->http, rc == DFS_ENOSPC ? 406 : 500, "%s", rc == DFS_ENOSPC ? reason : dfs_err_text(rc));
         return;
     }
-    q->growing = true;
     http_req_hold(q->http);
 }
 
-static void on_vacuumed(struct vacuum_waiter *w)
+static void on_vacuumed(struct vacuum_waiter *w, int rc)
 {
     struct master_req *q = CONTAINER_OF(w, struct master_req, vacuum_wait);
 
-    q->vacuum_waiting = false;
-    run_dir_status(q);
+    if (rc == 0)
+        run_dir_status(q);
+    else
+        http_reply_error(q->http, http_status_from_err(rc), "%s", dfs_err_text(rc));
     http_req_drop(q->http);
 }
 
@@ -440,10 +446,9 @@ static void run_vacuum(struct master_req *q)
     q->vacuum_wait.fn = on_vacuumed;
     rc = vacuum_start(q->master, threshold, (uint32_t)only, NULL, &q->vacuum_wait);
     if (rc != 0) {
-        http_reply_error(q->http, 500, "%s", dfs_err_text(rc));
+        http_reply_error(q->http, http_status_from_err(rc), "%s", dfs_err_text(rc));
         return;
     }
-    q->vacuum_waiting = true;
     http_req_hold(q->http);
 }
 

@@ -12,7 +12,6 @@
 #include "net/clock.h"
 #include "net/log.h"
 
-#define SWEEP_MS 500u
 #define SUBMIT_POOL_SPARE (4u << 20)
 #define VACUUM_JITTER_S 60u
 
@@ -49,9 +48,10 @@ static void on_sweep(void *arg)
 
     heartbeat_sweep(m);
     assign_sweep(m);
-    if (loop_now_ms(m->loop) - m->start_ms < MASTER_WARM_UP_MS + 2 * SWEEP_MS)
+    if (loop_now_ms(m->loop) - m->start_ms < MASTER_WARM_UP_MS + 2 * MASTER_SWEEP_MS)
         assign_retry(m);
-    loop_timer_set(&m->sweep, SWEEP_MS);
+    volume_layout_drop_idle(&m->topology);
+    loop_timer_set(&m->sweep, MASTER_SWEEP_MS);
 }
 
 static void on_vacuum_timer(void *arg)
@@ -252,7 +252,8 @@ int master_server_new(struct loop *loop, const struct master_options *o, struct 
         rc = start_grpc(m);
     if (rc != 0)
         goto fail;
-    loop_timer_set(&m->sweep, SWEEP_MS);
+    m->swept_ms = loop_now_ms(loop);
+    loop_timer_set(&m->sweep, MASTER_SWEEP_MS);
     if (m->options.vacuum_interval_s != 0)
         loop_timer_set(&m->vacuum_timer, ((uint64_t)m->options.vacuum_interval_s + VACUUM_JITTER_S) * 1000);
     *out = m;
@@ -289,6 +290,8 @@ void master_server_drain(struct master_server *m, uint32_t timeout_ms, void (*do
     if (m->http_metrics != NULL)
         http_server_drain(m->http_metrics);
     grpc_server_drain(m->grpc);
+    assign_refuse_all(m);
+    vacuum_refuse_all(m);
     loop_timer_init(&m->drain_timer, m->loop, on_drain_timer, m);
     loop_timer_set(&m->drain_timer, 0);
 }
@@ -299,6 +302,8 @@ void master_server_free(struct master_server *m)
         return;
     /* First what requests wait for, so that each is answered and let go; then the servers; then what their ends still look at. */
     m->draining = true;
+    if (m->sequencer != NULL)
+        sequencer_stop(m->sequencer);
     http_client_free(m->client);
     for (struct data_node *n = m->topology.nodes; n != NULL; n = n->next)
         data_node_close(n);
@@ -309,6 +314,7 @@ void master_server_free(struct master_server *m)
     http_server_free(m->http_metrics);
     grpc_server_free(m->grpc);
     work_pool_free(m->pool);
+    loop_run_posted(m->loop); /* a state that was being written */
     topology_release(&m->topology);
     sequencer_free(m->sequencer);
     metrics_free(m->metrics);

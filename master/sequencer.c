@@ -31,9 +31,11 @@ struct sequencer {
     uint64_t next_key;
     struct state wanted, written, writing;
     bool busy; /* `work` is under way, with a copy of `writing` */
+    bool stopped;
     struct work work;
     int work_rc;
-    struct sequencer_waiter *waiting, *in_write; /* for the next write; for the one under way */
+    /* for the next write; for the one under way; whose write has ended, being called */
+    struct sequencer_waiter *waiting, *in_write, *answered;
     char trouble[128];
 };
 
@@ -63,13 +65,31 @@ static void run_write(struct work *w)
 
 static void start_write(struct sequencer *s)
 {
-    if (s->busy || (s->waiting == NULL && state_covers(&s->written, &s->wanted)))
+    if (s->busy || s->stopped || (s->waiting == NULL && state_covers(&s->written, &s->wanted)))
         return;
     s->busy = true;
     s->writing = s->wanted;
     s->in_write = s->waiting;
     s->waiting = NULL;
     work_submit(s->pool, &s->work);
+}
+
+static void append(struct sequencer_waiter **list, struct sequencer_waiter *w)
+{
+    while (*list != NULL)
+        list = &(*list)->next;
+    *list = w;
+}
+
+static void answer_all(struct sequencer *s, struct sequencer_waiter *list, int rc)
+{
+    struct sequencer_waiter *w;
+
+    append(&s->answered, list);
+    while ((w = s->answered) != NULL) {
+        s->answered = w->next;
+        w->fn(w, rc);
+    }
 }
 
 static void on_written(struct work *w)
@@ -88,12 +108,7 @@ static void on_written(struct work *w)
         snprintf(s->trouble, sizeof s->trouble, "cannot write the state: %s", dfs_err_text(rc));
         log_error("cannot write '%s': %s", s->path, dfs_err_text(rc));
     }
-    while (list != NULL) {
-        struct sequencer_waiter *next = list->next;
-
-        list->fn(list, rc);
-        list = next;
-    }
+    answer_all(s, list, rc);
     /* Whoever began to wait while a write failed gets a try of its own. */
     if (rc == 0 || s->waiting != NULL)
         start_write(s);
@@ -138,6 +153,18 @@ out:
     return rc;
 }
 
+/* By a block, but never down, and never past the end. */
+static void raise_ceiling(struct sequencer *s, uint64_t at_least)
+{
+    uint64_t base = s->wanted.key_ceiling > at_least ? s->wanted.key_ceiling : at_least;
+
+    if (base < SEQUENCER_KEY_END - SEQUENCER_BLOCK)
+        base += SEQUENCER_BLOCK;
+    else if (base < SEQUENCER_KEY_END)
+        base = SEQUENCER_KEY_END;
+    s->wanted.key_ceiling = base;
+}
+
 static int read_or_make(struct sequencer *s)
 {
     char *text = NULL;
@@ -156,7 +183,7 @@ static int read_or_make(struct sequencer *s)
     /* Keys start at the old ceiling; the new one is on the disk before the first is handed out. */
     s->next_key = s->written.key_ceiling;
     s->wanted = s->written;
-    s->wanted.key_ceiling += SEQUENCER_BLOCK;
+    raise_ceiling(s, 0);
     rc = write_state(s, &s->wanted);
     s->written = rc == 0 ? s->wanted : s->written;
     return rc;
@@ -207,20 +234,15 @@ void sequencer_free(struct sequencer *s)
     free(s);
 }
 
-static void raise_ceiling(struct sequencer *s, uint64_t at_least)
-{
-    uint64_t base = s->wanted.key_ceiling > at_least ? s->wanted.key_ceiling : at_least;
-
-    s->wanted.key_ceiling = base < UINT64_MAX - SEQUENCER_BLOCK ? base + SEQUENCER_BLOCK : UINT64_MAX;
-}
-
 int sequencer_keys(struct sequencer *s, uint64_t count, uint64_t *first)
 {
     uint64_t left;
 
     if (count > SEQUENCER_COUNT_MAX)
         return DFS_ETOOBIG;
-    if (count == 0 || s->next_key > UINT64_MAX - count)
+    if (s->stopped)
+        return DFS_ECANCELLED;
+    if (count == 0 || s->next_key > SEQUENCER_KEY_END - count)
         return count == 0 ? DFS_EINVAL : DFS_ENOSPC;
     if (s->next_key + count > s->written.key_ceiling) {
         if (s->wanted.key_ceiling < s->next_key + count)
@@ -240,18 +262,41 @@ int sequencer_keys(struct sequencer *s, uint64_t count, uint64_t *first)
 
 void sequencer_wait(struct sequencer *s, struct sequencer_waiter *w)
 {
-    struct sequencer_waiter **at = &s->waiting;
-
     w->next = NULL;
-    while (*at != NULL)
-        at = &(*at)->next;
-    *at = w;
+    append(&s->waiting, w);
     start_write(s);
+}
+
+static bool take_out(struct sequencer_waiter **list, struct sequencer_waiter *w)
+{
+    for (; *list != NULL; list = &(*list)->next) {
+        if (*list == w) {
+            *list = w->next;
+            return true;
+        }
+    }
+    return false;
+}
+
+void sequencer_unwait(struct sequencer *s, struct sequencer_waiter *w)
+{
+    if (!take_out(&s->waiting, w) && !take_out(&s->in_write, w))
+        take_out(&s->answered, w);
+}
+
+void sequencer_stop(struct sequencer *s)
+{
+    struct sequencer_waiter *list = s->in_write;
+
+    s->stopped = true;
+    append(&list, s->waiting);
+    s->in_write = s->waiting = NULL;
+    answer_all(s, list, DFS_ECANCELLED);
 }
 
 uint32_t sequencer_volume_id(struct sequencer *s, struct sequencer_waiter *w)
 {
-    if (s->wanted.max_volume_id == UINT32_MAX)
+    if (s->wanted.max_volume_id == UINT32_MAX || s->stopped)
         return 0;
     s->wanted.max_volume_id++;
     sequencer_wait(s, w);
@@ -260,7 +305,7 @@ uint32_t sequencer_volume_id(struct sequencer *s, struct sequencer_waiter *w)
 
 void sequencer_saw_key(struct sequencer *s, uint64_t key)
 {
-    if (key < s->next_key || key == UINT64_MAX)
+    if (key < s->next_key || key >= SEQUENCER_KEY_END)
         return;
     s->next_key = key + 1;
     if (s->wanted.key_ceiling < s->next_key + SEQUENCER_BLOCK / 2) {

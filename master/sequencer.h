@@ -17,6 +17,9 @@
 #define SEQUENCER_BLOCK 100000u
 /* Keys of one assign: more is refused. */
 #define SEQUENCER_COUNT_MAX 0xffffffffull
+/* Keys handed out stay below it.  Clients may write under any key, so a volume may report one from above: since none of those will
+ * ever be handed out they need not be skipped, and one of them does not use the keys up. */
+#define SEQUENCER_KEY_END (1ull << 63)
 #define SEQUENCER_ID_BYTES 36
 
 struct sequencer;
@@ -33,7 +36,7 @@ int sequencer_open(const char *dir, struct loop *loop, struct work_pool *pool, s
 void sequencer_free(struct sequencer *s);
 
 /* Takes `count` keys in a row.  DFS_EAGAIN: none under the ceiling just now, wait and ask again; DFS_ETOOBIG; DFS_ENOSPC when
- * the 64 bits are used up. */
+ * the keys are used up; DFS_ECANCELLED once stopped. */
 int sequencer_keys(struct sequencer *s, uint64_t count, uint64_t *first);
 
 /* Takes the next volume id.  It may be used only after the waiter's fn was called with 0.  Returns 0, and
@@ -42,6 +45,11 @@ uint32_t sequencer_volume_id(struct sequencer *s, struct sequencer_waiter *w);
 
 /* Calls back once everything taken or asked for so far is on the disk. */
 void sequencer_wait(struct sequencer *s, struct sequencer_waiter *w);
+/* Forget a waiter, called back or not. */
+void sequencer_unwait(struct sequencer *s, struct sequencer_waiter *w);
+/* The loop has ended: who waits is called with DFS_ECANCELLED, and from here on there are no keys, no ids and no writes.  What is
+ * being written is finished by work_pool_free(); only after it, and after loop_run_posted(), may sequencer_free() follow. */
+void sequencer_stop(struct sequencer *s);
 
 /* A volume server reports keys and volumes that exist: never hand those out. */
 void sequencer_saw_key(struct sequencer *s, uint64_t key);

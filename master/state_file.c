@@ -13,6 +13,34 @@
 
 #include "needle/err.h"
 
+static int sync_folder(const char *dir)
+{
+    int rc = 0, fd = open(dir, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+
+    if (fd == -1)
+        return dfs_err_from_errno(errno);
+    if (fsync(fd) == -1)
+        rc = dfs_err_from_errno(errno);
+    close(fd);
+    return rc;
+}
+
+/* A folder that was just made must outlive a power cut like the state in it. */
+static int sync_parent(char *path)
+{
+    char *slash = strrchr(path, '/');
+    int rc;
+
+    if (slash == NULL)
+        return sync_folder(".");
+    if (slash == path)
+        return sync_folder("/");
+    *slash = '\0';
+    rc = sync_folder(path);
+    *slash = '/';
+    return rc;
+}
+
 static int make_folders(const char *dir)
 {
     char path[PATH_MAX];
@@ -25,8 +53,14 @@ static int make_folders(const char *dir)
         if (path[i] != '/' && path[i] != '\0')
             continue;
         path[i] = '\0';
-        if (mkdir(path, 0750) == -1 && errno != EEXIST)
+        if (mkdir(path, 0750) == 0) {
+            int rc = sync_parent(path);
+
+            if (rc != 0)
+                return rc;
+        } else if (errno != EEXIST) {
             return dfs_err_from_errno(errno);
+        }
         path[i] = i < n ? '/' : '\0';
     }
     return 0;
@@ -105,18 +139,6 @@ static int write_synced(const char *path, const char *text, size_t n)
             done += (size_t)k;
     }
     if (rc == 0 && fsync(fd) == -1)
-        rc = dfs_err_from_errno(errno);
-    close(fd);
-    return rc;
-}
-
-static int sync_folder(const char *dir)
-{
-    int rc = 0, fd = open(dir, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
-
-    if (fd == -1)
-        return dfs_err_from_errno(errno);
-    if (fsync(fd) == -1)
         rc = dfs_err_from_errno(errno);
     close(fd);
     return rc;

@@ -1,7 +1,7 @@
 /* POST /submit, and the old batch delete: the two calls where the master carries bytes for a client.
  *
- * The body is collected in pool chunks (the request's length is admitted first, so that bodies under way never wait for each
- * other), an id is assigned, and the body goes to the volume server as it came. */
+ * The body is collected in pool chunks, an id is assigned, and the body goes to the volume server as it came.  A length that is
+ * known is admitted first, one that is not as it comes: bodies under way never wait for each other. */
 #include <inttypes.h>
 #include <jansson.h>
 #include <stdio.h>
@@ -32,42 +32,49 @@ struct submit {
 
 /* ---- taking the body ---- */
 
+static int admit(struct submit *s, uint64_t bytes)
+{
+    struct master_server *m = s->req->master;
+    uint64_t limit = m->options.file_size_limit_bytes, more = bytes > s->admitted_bytes ? bytes - s->admitted_bytes : 0;
+
+    if (bytes > limit) {
+        http_reply_error(s->req->http, 413, "file over the limited %" PRIu64 " bytes", limit);
+        return DFS_ETOOBIG;
+    }
+    if (m->submit_bytes + more > limit) {
+        http_reply_error(s->req->http, 503, "other uploads of %" PRIu64 " bytes are under way", m->submit_bytes);
+        return DFS_EBUSY;
+    }
+    s->admitted_bytes += more;
+    m->submit_bytes += more;
+    return 0;
+}
+
 void submit_request(struct master_req *q)
 {
     struct master_server *m = q->master;
     const struct http_head *h = &q->http->head;
-    uint64_t limit = m->options.file_size_limit_bytes, want = h->has_length ? h->content_length : limit;
     struct submit *s;
 
-    if (want > limit) {
-        http_reply_error(q->http, 413, "file over the limited %" PRIu64 " bytes", limit);
-        return;
-    }
-    if (m->submit_bytes + want > limit) {
-        http_reply_error(q->http, 503, "other uploads of %" PRIu64 " bytes are under way", m->submit_bytes);
-        return;
-    }
     s = calloc(1, sizeof *s);
     if (s == NULL) {
         http_reply_error(q->http, 503, "out of memory");
         return;
     }
     s->req = q;
-    s->admitted_bytes = want;
-    m->submit_bytes += want;
     body_init(&s->body, m->chunks, false);
     q->submit = s;
+    if (h->has_length)
+        admit(s, h->content_length);
 }
 
 int submit_body(struct master_req *q, struct bytes in, size_t *taken)
 {
     struct submit *s = q->submit;
-    int rc;
+    int rc = admit(s, s->body.body_bytes + in.n);
 
-    if (s->body.body_bytes + in.n > s->admitted_bytes) {
-        http_reply_error(q->http, 413, "file over the limited %" PRIu64 " bytes", q->master->options.file_size_limit_bytes);
-        return DFS_ETOOBIG;
-    }
+    if (rc != 0)
+        return rc;
     rc = body_append(&s->body, in, taken);
     if (rc == 0)
         return 0;
@@ -200,7 +207,6 @@ static void on_assigned(struct assign *a, int rc)
 {
     struct master_req *q = CONTAINER_OF(a, struct master_req, assign);
 
-    q->assigning = false;
     assigned(q, rc);
 }
 
@@ -220,7 +226,6 @@ void submit_end(struct master_req *q)
     q->assign.done = on_assigned;
     http_req_hold(q->http);
     rc = assign_start(&q->assign);
-    q->assigning = rc == DFS_EAGAIN;
     if (rc != DFS_EAGAIN)
         assigned(q, rc);
 }

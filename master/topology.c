@@ -286,7 +286,7 @@ int topology_report(struct topology *t, struct data_node *n, const struct volume
         rep->compact_revision = r->compact_revision;
         rep->modified_s = r->modified_s;
         rep->disk_id = r->disk_id;
-        rep->seen_beat = n->beat_seq;
+        rep->seen_beat = r->fresh ? n->beat_seq + 1 : n->beat_seq;
         v->version = r->version;
     }
     if (v->replica_count == 0)
@@ -319,7 +319,7 @@ void topology_full_beat_done(struct topology *t, struct data_node *n)
         struct topo_volume *v = n->volumes[i];
         const struct replica *rep = topo_volume_replica(v, n);
 
-        if (rep != NULL && rep->seen_beat != n->beat_seq)
+        if (rep != NULL && rep->seen_beat < n->beat_seq)
             topology_forget(t, n, v->id);
     }
 }

@@ -30,6 +30,7 @@ struct volume_report {
     uint32_t compact_revision;
     int64_t modified_s;
     uint32_t disk_id;
+    bool fresh; /* just made: a full beat that was put together before may be on its way and not name it */
 };
 
 struct replica {
@@ -39,7 +40,7 @@ struct replica {
     uint32_t compact_revision;
     int64_t modified_s;
     uint32_t disk_id;
-    uint64_t seen_beat; /* node->beat_seq of the last full beat that named it */
+    uint64_t seen_beat; /* node->beat_seq of the last full beat that named it, or that may miss it */
 };
 
 struct topo_volume {
@@ -73,6 +74,9 @@ struct topology {
 /* Bounds of what heartbeats can make us remember. */
 #define TOPOLOGY_NODES_MAX 65536u
 #define TOPOLOGY_VOLUMES_MAX 16777216u
+/* Layouts come into being when someone asks for a name; above the first number those without volumes go again. */
+#define TOPOLOGY_LAYOUTS_KEPT 1024u
+#define TOPOLOGY_LAYOUTS_MAX 65536u
 
 /* Empty.  DFS_ENOMEM. */
 int topology_init(struct topology *t, uint64_t size_limit_bytes);

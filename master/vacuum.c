@@ -42,10 +42,7 @@ struct vacuum_replica {
 
 struct vacuum_run {
     struct master_server *master;
-    double threshold;
-    uint32_t only_volume;
-    char collection[PLACE_NAME_MAX + 1];
-    bool any_collection;
+    struct vacuum_scope scope;
     bool asked_for; /* by someone who waits for it, not by the clock */
     uint32_t *ids; /* volumes still to look at */
     uint32_t id_count, id_at;
@@ -57,7 +54,7 @@ struct vacuum_run {
     bool failed;
     char why[96];
     bool active;
-    struct vacuum_waiter *waiters;
+    struct vacuum_waiter *waiters, *queued; /* for this run; for later ones, in order */
     /* for status; the newest of the last runs */
     struct vacuum_result results[RESULTS_KEPT];
     uint32_t result_count;
@@ -83,21 +80,29 @@ static void fail(struct vacuum_run *r, const char *node, const char *what, struc
              message.n != 0 ? message.p : "");
 }
 
+static void answer_all(struct vacuum_waiter *w, int rc)
+{
+    while (w != NULL) {
+        struct vacuum_waiter *next = w->next;
+
+        w->fn(w, rc);
+        w = next;
+    }
+}
+
+static void start_queued(struct vacuum_run *r);
+
 static void end_run(struct vacuum_run *r)
 {
     struct vacuum_waiter *w = r->waiters;
 
-    r->active = false;
     r->waiters = NULL;
     r->ended_s = clock_wall_s();
     free(r->ids);
     r->ids = NULL;
-    while (w != NULL) {
-        struct vacuum_waiter *next = w->next;
-
-        w->fn(w);
-        w = next;
-    }
+    answer_all(w, 0); /* still active: who asks for another one now is queued */
+    r->active = false;
+    start_queued(r);
 }
 
 /* Done with this volume; the next one in a fresh step of the loop, so that no stack grows and assigns get their turn. */
@@ -296,10 +301,14 @@ static void checked(struct vacuum_run *r)
 {
     bool any = false;
 
+    if (r->failed) {
+        log_warning("volume %u is not looked at for vacuum: %s", r->volume_id, r->why);
+        note(r, 0, 0, 0, r->why);
+    }
     for (uint32_t i = 0; i < r->replica_count; i++) {
         struct vacuum_replica *rep = &r->replicas[i];
 
-        rep->chosen = !r->failed && rep->garbage > 0 && rep->garbage >= r->threshold;
+        rep->chosen = !r->failed && rep->garbage > 0 && rep->garbage >= r->scope.threshold;
         any = any || rep->chosen;
     }
     if (any)
@@ -323,7 +332,7 @@ static void on_checked(void *arg, enum grpc_status status, struct bytes message,
 
 static bool worth_asking(const struct vacuum_run *r, const struct topo_volume *v)
 {
-    if (r->only_volume != 0)
+    if (r->scope.only_volume != 0)
         return true;
     if (v->replica_count < replica_placement_copies(v->layout->placement))
         return false; /* repair first */
@@ -363,7 +372,7 @@ static void start_check(struct vacuum_run *r, const struct topo_volume *v)
 
 static void next_volume(struct vacuum_run *r)
 {
-    while (r->id_at < r->id_count) {
+    while (r->id_at < r->id_count && !r->master->draining) {
         const struct topo_volume *v;
 
         r->volume_id = r->ids[r->id_at++];
@@ -387,80 +396,146 @@ static int collect(struct topo_volume *v, void *arg)
 {
     struct vacuum_run *r = arg;
 
-    if (r->only_volume != 0 && v->id != r->only_volume)
+    if (r->scope.only_volume != 0 && v->id != r->scope.only_volume)
         return 0;
-    if (!r->any_collection && strcmp(v->layout->collection, r->collection) != 0)
+    if (!r->scope.any_collection && strcmp(v->layout->collection, r->scope.collection) != 0)
         return 0;
     r->ids[r->id_count++] = v->id;
     return 0;
 }
 
-static void add_waiter(struct vacuum_run *r, struct vacuum_waiter *w)
+static void append(struct vacuum_waiter **list, struct vacuum_waiter *w)
 {
-    if (w == NULL)
+    while (*list != NULL)
+        list = &(*list)->next;
+    w->next = NULL;
+    *list = w;
+}
+
+static bool same_scope(const struct vacuum_scope *a, const struct vacuum_scope *b)
+{
+    return a->threshold == b->threshold && a->only_volume == b->only_volume && a->any_collection == b->any_collection &&
+           strcmp(a->collection, b->collection) == 0;
+}
+
+/* Starts a run; w may be NULL. */
+static int begin_run(struct vacuum_run *r, const struct vacuum_scope *scope, struct vacuum_waiter *w)
+{
+    r->ids = malloc(((size_t)r->master->topology.volume_count + 1) * sizeof *r->ids);
+    if (r->ids == NULL)
+        return DFS_ENOMEM;
+    r->active = true;
+    r->scope = *scope;
+    r->asked_for = w != NULL;
+    r->id_count = r->id_at = 0;
+    r->looked_at = r->vacuumed = 0;
+    r->started_s = clock_wall_s();
+    topology_each_volume(&r->master->topology, collect, r);
+    if (w != NULL)
+        append(&r->waiters, w);
+    loop_timer_set(&r->next_timer, 0);
+    return 0;
+}
+
+/* The run that was asked for first, for all who asked for the same. */
+static void start_queued(struct vacuum_run *r)
+{
+    struct vacuum_waiter *first = r->queued, **at = &r->queued;
+    int rc;
+
+    if (first == NULL)
         return;
-    w->next = r->waiters;
-    r->waiters = w;
+    r->queued = first->next;
+    rc = begin_run(r, &first->scope, first);
+    if (rc != 0) {
+        struct vacuum_waiter *rest = r->queued;
+
+        r->queued = NULL;
+        first->fn(first, rc);
+        answer_all(rest, rc);
+        return;
+    }
+    while (*at != NULL) {
+        struct vacuum_waiter *w = *at;
+
+        if (!same_scope(&w->scope, &r->scope)) {
+            at = &w->next;
+            continue;
+        }
+        *at = w->next;
+        append(&r->waiters, w);
+    }
+}
+
+static int make_scope(double threshold, uint32_t only_volume, const char *collection, struct vacuum_scope *out)
+{
+    if (!(threshold >= 0 && threshold <= 1) || (collection != NULL && strlen(collection) >= sizeof out->collection))
+        return DFS_EINVAL;
+    *out = (struct vacuum_scope){.threshold = threshold, .only_volume = only_volume, .any_collection = collection == NULL};
+    snprintf(out->collection, sizeof out->collection, "%s", collection != NULL ? collection : "");
+    return 0;
+}
+
+static struct vacuum_run *get_run(struct master_server *m)
+{
+    struct vacuum_run *r = m->vacuum;
+
+    if (r != NULL)
+        return r;
+    r = calloc(1, sizeof *r);
+    if (r == NULL)
+        return NULL;
+    r->master = m;
+    loop_timer_init(&r->next_timer, m->loop, on_next, r);
+    m->vacuum = r;
+    return r;
 }
 
 int vacuum_start(struct master_server *m, double threshold, uint32_t only_volume, const char *collection,
                  struct vacuum_waiter *w)
 {
-    struct vacuum_run *r = m->vacuum;
+    struct vacuum_run *r;
+    struct vacuum_scope scope;
+    int rc = m->draining ? DFS_ECANCELLED : make_scope(threshold, only_volume, collection, &scope);
 
-    if (r == NULL) {
-        r = calloc(1, sizeof *r);
-        if (r == NULL)
-            return DFS_ENOMEM;
-        r->master = m;
-        loop_timer_init(&r->next_timer, m->loop, on_next, r);
-        m->vacuum = r;
-    }
-    if (r->active) {
-        add_waiter(r, w);
-        return 0;
-    }
-    r->ids = malloc(((size_t)m->topology.volume_count + 1) * sizeof *r->ids);
-    if (r->ids == NULL)
+    if (rc != 0)
+        return rc;
+    r = get_run(m);
+    if (r == NULL)
         return DFS_ENOMEM;
-    r->active = true;
-    r->threshold = threshold;
-    r->only_volume = only_volume;
-    r->any_collection = collection == NULL;
-    r->asked_for = w != NULL;
-    snprintf(r->collection, sizeof r->collection, "%s", collection != NULL ? collection : "");
-    r->id_count = r->id_at = 0;
-    r->looked_at = r->vacuumed = 0;
-    r->started_s = clock_wall_s();
-    topology_each_volume(&m->topology, collect, r);
-    add_waiter(r, w);
-    loop_timer_set(&r->next_timer, 0);
+    if (w != NULL)
+        w->scope = scope;
+    if (!r->active)
+        return begin_run(r, &scope, w);
+    if (w != NULL)
+        append(&r->queued, w);
     return 0;
 }
 
-void vacuum_unwait(struct master_server *m, struct vacuum_waiter *w)
+void vacuum_refuse_all(struct master_server *m)
 {
-    struct vacuum_waiter **at;
+    struct vacuum_run *r = m->vacuum;
+    struct vacuum_waiter *waiters, *queued;
 
-    if (m->vacuum == NULL)
+    if (r == NULL)
         return;
-    for (at = &m->vacuum->waiters; *at != NULL; at = &(*at)->next) {
-        if (*at == w) {
-            *at = w->next;
-            return;
-        }
-    }
+    waiters = r->waiters;
+    queued = r->queued;
+    r->waiters = r->queued = NULL;
+    answer_all(waiters, DFS_ECANCELLED);
+    answer_all(queued, DFS_ECANCELLED);
 }
 
 void vacuum_free(struct master_server *m)
 {
-    if (m->vacuum == NULL)
+    struct vacuum_run *r = m->vacuum;
+
+    if (r == NULL)
         return;
-    loop_timer_release(&m->vacuum->next_timer);
-    if (m->vacuum->active)
-        end_run(m->vacuum);
-    free(m->vacuum->ids);
-    free(m->vacuum);
+    loop_timer_release(&r->next_timer);
+    vacuum_refuse_all(m);
+    free(r->ids);
+    free(r);
     m->vacuum = NULL;
 }
 

@@ -279,6 +279,7 @@ static void register_volume(struct allocation *a)
         .ttl = l->ttl,
         .version = NEEDLE_V3,
         .size_bytes = SUPERBLOCK_BYTES,
+        .fresh = true,
     };
 
     for (uint32_t i = 0; i < a->count; i++) {
@@ -448,7 +449,7 @@ int volume_growth_start(struct grower *grower, const struct growth_request *r, s
     }
     g->made = 0;
     g->trouble[0] = '\0';
-    g->wanted = r->count != 0 ? r->count : usual_step(grower, r->layout);
+    g->wanted = r->count == 0 ? usual_step(grower, r->layout) : r->count < GROWTH_VOLUMES_MAX ? r->count : GROWTH_VOLUMES_MAX;
     /* Fewer than the step is fine: whatever the slots allow, one at least. */
     for (uint32_t i = 0; rc == 0 && i < g->wanted; i++) {
         rc = begin_allocation(g, r, reason, cap);
@@ -464,6 +465,11 @@ int volume_growth_start(struct grower *grower, const struct growth_request *r, s
         add_waiter(g, w);
     }
     return rc;
+}
+
+bool volume_growth_active(const struct volume_layout *l)
+{
+    return l->growth != NULL && l->growth->active;
 }
 
 void volume_growth_unwait(struct volume_layout *l, struct growth_waiter *w)

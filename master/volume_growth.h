@@ -16,6 +16,8 @@
 
 #define GROWTH_COPIES_MAX 28 /* 1 + 9 + 9 + 9 */
 #define GROWTH_ALLOCATE_TIMEOUT_MS 30000u
+/* Volumes of one growth, whatever was asked for. */
+#define GROWTH_VOLUMES_MAX 4096u
 
 /* Someone who waits for a growth to end; embedded. */
 struct growth_waiter {
@@ -36,7 +38,7 @@ struct grower {
 struct growth_request {
     struct volume_layout *layout;
     struct place_filter filter; /* copied */
-    uint32_t count;             /* volumes wanted; 0 = the usual step, cut to the free slots */
+    uint32_t count;             /* volumes wanted, at most GROWTH_VOLUMES_MAX; 0 = the usual step, cut to the free slots */
     uint64_t preallocate_bytes; /* 0 = the grower's */
 };
 
@@ -47,6 +49,8 @@ int volume_growth_place(struct grower *g, struct replica_placement rp, const str
 /* Starts a growth, or joins the one that the layout has under way; w->fn is called when it has ended, whatever it brought, never
  * inside.  DFS_ENOSPC with a reason: nothing can be placed, w will not be called.  w may be NULL. */
 int volume_growth_start(struct grower *g, const struct growth_request *r, struct growth_waiter *w, char *reason, size_t cap);
+/* Whether a growth is under way: another one would only join it. */
+bool volume_growth_active(const struct volume_layout *l);
 /* Forget a waiter. */
 void volume_growth_unwait(struct volume_layout *l, struct growth_waiter *w);
 /* Volumes that the layout's growth made in its last run, and why it made no more ("" when it made all). */

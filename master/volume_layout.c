@@ -4,6 +4,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "master/volume_growth.h"
 #include "needle/err.h"
 
 static uint32_t layout_bucket(struct bytes collection, struct replica_placement rp, struct ttl ttl)
@@ -37,6 +38,8 @@ int volume_layout_get(struct topology *t, struct bytes collection, struct replic
     if (l == NULL) {
         if (collection.n > PLACE_NAME_MAX)
             return DFS_EINVAL;
+        if (t->layout_count >= TOPOLOGY_LAYOUTS_MAX)
+            return DFS_ENOSPC;
         l = calloc(1, sizeof *l);
         if (l == NULL)
             return DFS_ENOMEM;
@@ -52,6 +55,25 @@ int volume_layout_get(struct topology *t, struct bytes collection, struct replic
     }
     *out = l;
     return 0;
+}
+
+void volume_layout_drop_idle(struct topology *t)
+{
+    if (t->layout_count <= TOPOLOGY_LAYOUTS_KEPT)
+        return;
+    for (uint32_t i = 0; i < TOPOLOGY_LAYOUT_BUCKETS; i++) {
+        for (struct volume_layout **at = &t->layouts[i]; *at != NULL;) {
+            struct volume_layout *l = *at;
+
+            if (l->volume_count > 0 || l->users > 0 || volume_growth_active(l)) {
+                at = &l->next;
+                continue;
+            }
+            *at = l->next;
+            t->layout_count--;
+            volume_layout_free(l);
+        }
+    }
 }
 
 void volume_layout_free(struct volume_layout *l)

@@ -41,12 +41,13 @@ struct volume_layout {
     uint32_t lane_count, lane_cap, turn;
     bool lanes_stale;
     struct volume_growth *growth; /* under way, or NULL */
+    uint32_t users;               /* assigns that wait for one of these volumes */
     uint64_t grown_ms;            /* when the last growth ended */
     uint64_t growth_tried_ms;     /* when growing ahead was last tried */
     struct volume_layout *next;
 };
 
-/* Finds or makes.  collection must be a safe name.  DFS_ENOMEM. */
+/* Finds or makes.  collection must be a safe name.  DFS_ENOMEM, DFS_EINVAL, DFS_ENOSPC (TOPOLOGY_LAYOUTS_MAX). */
 int volume_layout_get(struct topology *t, struct bytes collection, struct replica_placement rp, struct ttl ttl,
                       struct volume_layout **out);
 struct volume_layout *volume_layout_find(struct topology *t, struct bytes collection, struct replica_placement rp,
@@ -75,6 +76,10 @@ const char *volume_layout_why_not(const struct topology *t, const struct topo_vo
 
 /* Calls fn for every layout; its non-zero return ends the walk and is returned. */
 int volume_layout_each(struct topology *t, int (*fn)(struct volume_layout *l, void *arg), void *arg);
+
+/* Frees layouts that hold no volume and that nobody waits for, when there are many: a name that was only asked for must not be
+ * remembered for ever.  Not while a layout is in use further up the stack. */
+void volume_layout_drop_idle(struct topology *t);
 
 void volume_layout_free(struct volume_layout *l);
 

@@ -35,6 +35,7 @@ static void rig_open(struct rig *r)
 static void rig_close(struct rig *r)
 {
     work_pool_free(r->pool);
+    loop_run_posted(r->loop);
     sequencer_free(r->seq);
     loop_free(r->loop);
 }
@@ -149,11 +150,90 @@ static void keys_seen_at_servers_are_left_out(void **state)
     assert_int_equal(take(r, 1), 5000001);
     sequencer_saw_key(r->seq, 17);
     assert_int_equal(take(r, 1), 5000002);
-    sequencer_saw_key(r->seq, UINT64_MAX); /* a liar must not use the numbers up */
+    sequencer_saw_key(r->seq, UINT64_MAX); /* a key of a client's own must not use the numbers up */
+    sequencer_saw_key(r->seq, UINT64_MAX - 1);
+    sequencer_saw_key(r->seq, SEQUENCER_KEY_END);
     assert_int_equal(take(r, 1), 5000003);
     rig_close(r);
     rig_open(r);
     assert_true(take(r, 1) > 5000003);
+}
+
+static void at_the_last_key_it_ends(void **state)
+{
+    struct rig *r = *state;
+    uint64_t first;
+
+    sequencer_saw_key(r->seq, SEQUENCER_KEY_END - 3);
+    assert_int_equal(take(r, 1), SEQUENCER_KEY_END - 2);
+    assert_int_equal(sequencer_keys(r->seq, 2, &first), DFS_ENOSPC);
+    assert_int_equal(take(r, 1), SEQUENCER_KEY_END - 1);
+    assert_int_equal(sequencer_keys(r->seq, 1, &first), DFS_ENOSPC);
+    for (int i = 0; i < 3; i++) {
+        rig_close(r);
+        rig_open(r);
+        assert_int_equal(sequencer_keys(r->seq, 1, &first), DFS_ENOSPC);
+    }
+}
+
+struct waits {
+    struct sequencer *seq;
+    struct sequencer_waiter w[4];
+    int calls[4], rc[4];
+};
+
+static struct waits waits;
+
+static void on_one_of(struct sequencer_waiter *w, int rc)
+{
+    size_t i = (size_t)(w - waits.w);
+
+    waits.calls[i]++;
+    waits.rc[i] = rc;
+    if (i == 1) /* the third is being called too, the fourth waits for the next write */
+        for (size_t k = 2; k < 4; k++)
+            sequencer_unwait(waits.seq, &waits.w[k]);
+}
+
+static void who_went_away_is_not_called(void **state)
+{
+    struct rig *r = *state;
+
+    memset(&waits, 0, sizeof waits);
+    waits.seq = r->seq;
+    sequencer_set_servers(r->seq, 3); /* a write is under way: the waiters are for the next one */
+    for (size_t i = 0; i < 4; i++) {
+        waits.w[i].fn = on_one_of;
+        sequencer_wait(r->seq, &waits.w[i]);
+    }
+    sequencer_unwait(r->seq, &waits.w[0]);
+    assert_int_equal(wait_written(r), 0);
+    assert_int_equal(waits.calls[0], 0);
+    assert_int_equal(waits.calls[1], 1);
+    assert_int_equal(waits.calls[2], 0);
+    assert_int_equal(waits.calls[3], 0);
+}
+
+static void a_stop_calls_who_waits_and_nobody_later(void **state)
+{
+    struct rig *r = *state;
+    uint64_t first;
+
+    memset(&waits, 0, sizeof waits);
+    waits.seq = r->seq;
+    for (size_t i = 0; i < 4; i++)
+        waits.w[i].fn = on_one_of;
+    sequencer_wait(r->seq, &waits.w[0]); /* being written */
+    sequencer_wait(r->seq, &waits.w[3]); /* not yet */
+    sequencer_stop(r->seq);
+    assert_int_equal(waits.calls[0], 1);
+    assert_int_equal(waits.rc[0], DFS_ECANCELLED);
+    assert_int_equal(waits.calls[3], 1);
+    assert_int_equal(sequencer_keys(r->seq, 1, &first), DFS_ECANCELLED);
+    assert_int_equal(sequencer_volume_id(r->seq, &waits.w[0]), 0);
+    rig_close(r);
+    assert_int_equal(waits.calls[0], 1);
+    rig_open(r);
 }
 
 static void volume_ids_are_on_the_disk_before_use(void **state)
@@ -274,7 +354,8 @@ int main(void)
         TEST(a_count_larger_than_a_block_is_covered_first), TEST(keys_seen_at_servers_are_left_out),
         TEST(volume_ids_are_on_the_disk_before_use), TEST(one_folder_takes_one_master),
         TEST(a_state_that_cannot_be_read_is_left_alone), TEST(a_failed_write_hands_nothing_out_and_heals),
-        TEST(files_are_not_for_everyone),
+        TEST(files_are_not_for_everyone), TEST(at_the_last_key_it_ends), TEST(who_went_away_is_not_called),
+        TEST(a_stop_calls_who_waits_and_nobody_later),
     };
 
     if (rand_init() != 0)

@@ -377,6 +377,48 @@ static void a_refusal_says_what_was_looked_at(void **state)
     assert_non_null(strstr(reason, "replication 001 needs 2"));
 }
 
+static void a_volume_just_made_outlives_a_beat_from_before(void **state)
+{
+    struct data_node *a = add_node("h1", 1, "d", "r", 10);
+    struct volume_report r = {.id = 3, .version = 3, .size_bytes = 8, .fresh = true};
+
+    (void)state;
+    a->beat_seq = 5;
+    assert_int_equal(topology_report(&topology, a, &r), 0);
+    a->beat_seq++;
+    topology_full_beat_done(&topology, a);
+    assert_non_null(topology_find(&topology, 3));
+    a->beat_seq++;
+    topology_full_beat_done(&topology, a);
+    assert_null(topology_find(&topology, 3));
+}
+
+static void names_only_asked_for_are_forgotten(void **state)
+{
+    struct data_node *a = add_node("h1", 1, "d", "r", 10);
+    struct replica_placement rp = {0};
+    struct ttl ttl = {0, 0};
+    struct volume_layout *l;
+    char name[32];
+
+    (void)state;
+    assert_int_equal(report(a, 1, "kept", "000", 8, false), 0);
+    assert_int_equal(volume_layout_get(&topology, BYTES_LIT("used"), rp, ttl, &l), 0);
+    l->users++;
+    for (uint32_t i = 0; topology.layout_count < TOPOLOGY_LAYOUTS_MAX; i++) {
+        snprintf(name, sizeof name, "c%u", i);
+        assert_int_equal(volume_layout_get(&topology, bytes_str(name), rp, ttl, &l), 0);
+    }
+    assert_int_equal(volume_layout_get(&topology, BYTES_LIT("one-more"), rp, ttl, &l), DFS_ENOSPC);
+    volume_layout_drop_idle(&topology);
+    assert_int_equal(topology.layout_count, 2);
+    assert_non_null(layout("kept", "000"));
+    assert_non_null(layout("used", "000"));
+    assert_int_equal(volume_layout_get(&topology, BYTES_LIT("one-more"), rp, ttl, &l), 0);
+    volume_layout_drop_idle(&topology); /* few: they may stay */
+    assert_int_equal(topology.layout_count, 3);
+}
+
 /* Growth does not know the disk that a server chose; the next heartbeat tells it.  And of too many copies, the first may go. */
 static void ids_go_on_when_the_first_copy_is_elsewhere(void **state)
 {
@@ -405,7 +447,8 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         TEST(a_volume_is_writable_when_all_copies_are_there_and_take_writes), TEST(a_full_beat_replaces_the_list),
-        TEST(ids_go_on_when_the_first_copy_is_elsewhere),
+        TEST(ids_go_on_when_the_first_copy_is_elsewhere), TEST(a_volume_just_made_outlives_a_beat_from_before),
+        TEST(names_only_asked_for_are_forgotten),
         TEST(reports_that_lie_are_refused), TEST(a_volume_moves_when_its_placement_changes),
         TEST(picking_runs_in_short_stretches_and_spreads), TEST(one_location_is_sticky_for_a_run),
         TEST(what_was_handed_out_counts), TEST(a_filter_is_kept_to), TEST(random_topologies_are_placed_exactly),
