@@ -49,6 +49,7 @@ TSAN_MAKE = $(VARIANT_MAKE) B=build/tsan SAN="$(TSAN_FLAGS)"
 DEPS_BUILD := gcc make pkg-config libevent-dev libleveldb-dev libsodium-dev libinih-dev libnghttp2-dev libprotobuf-c-dev \
 	protobuf-c-compiler libisal-dev libjansson-dev zlib1g-dev
 DEPS_TEST := libcmocka-dev clang libclang-rt-14-dev python3 python3-venv curl strace mandoc binutils xz-utils
+DEPS_BENCH := wrk nginx-light strace fio
 SUDO := $(if $(filter 0,$(shell id -u)),,sudo)
 
 all: dfs ## build the program; it is left at ./dfs
@@ -110,6 +111,13 @@ deps: ## install what building and testing needs (Debian 12; root or sudo)
 		$(SUDO) apt-get update -qq && \
 		DEBIAN_FRONTEND=noninteractive $(SUDO) apt-get install -y -qq --no-install-recommends $$missing >/dev/null; fi
 
+deps-bench: deps ## what the benchmarks need beside it: a load generator, nginx as a yardstick, fio
+	@missing=""; for p in $(DEPS_BENCH); do command -v $${p%-light} >/dev/null || test -x /usr/sbin/$${p%-light} || \
+		missing="$$missing $$p"; done; \
+	if [ -n "$$missing" ]; then echo "installing:$$missing"; \
+		$(SUDO) apt-get update -qq && \
+		DEBIAN_FRONTEND=noninteractive $(SUDO) apt-get install -y -qq --no-install-recommends $$missing >/dev/null; fi
+
 demo: deps ## a store on this machine, a file put and fetched, the benchmark
 	@$(SUBMAKE) dfs
 	@python3 tests/demo.py ./dfs
@@ -138,6 +146,9 @@ tsan: ## the same under ThreadSanitizer
 	@$(TSAN_MAKE) tsan-build
 	@python3 tests/run.py --build build/tsan --tsan build/tsan --only tsan/
 
+soak: dfs ## a million objects written, read, and read again after a restart and a kill
+	@python3 tests/integration/million.py --dfs ./dfs
+
 FUZZ_SECONDS ?= 60
 fuzz: ## libFuzzer on each target for FUZZ_SECONDS
 	@for t in $(FUZZ_SRC:tests/fuzz/fuzz_%.c=%); do echo "  $$t"; \
@@ -148,6 +159,22 @@ fuzz: ## libFuzzer on each target for FUZZ_SECONDS
 		mkdir -p build/fuzz/corpus/$$t && \
 		build/fuzz/fuzz_$$t -max_total_time=$(FUZZ_SECONDS) -print_final_stats=1 build/fuzz/corpus/$$t \
 			tests/fuzz/corpus/$$t || exit 1; done
+
+# Yardsticks of the benchmarks, not part of the program.
+BENCH_BIN := $(B)/tests/bench/floor $(B)/tests/bench/make_volume
+$(BENCH_BIN): $(B)/tests/bench/%: tests/bench/%.c $(LIBDFS)
+	@echo "  BENCH $<"
+	$(Q)mkdir -p $(@D)
+	$(Q)$(CC) $(CFLAGS_ALL) $(LDFLAGS_ALL) -o $@ $< $(LIBDFS) $(LIBS)
+
+bench: deps-bench ## dfs, weed and nginx interleaved, against the targets; writes bench/RESULTS.md (half an hour, nothing else running)
+	@$(SUBMAKE) dfs $(BENCH_BIN)
+	@python3 tests/bench/bench.py --build $(B) --results bench/RESULTS.md --plot bench/cliff.svg
+
+bench-quick: deps-bench ## the same in three minutes, one round, without slow disks; writes build/bench/RESULTS.md
+	@$(SUBMAKE) dfs $(BENCH_BIN)
+	@mkdir -p build/bench
+	@python3 tests/bench/bench.py --build $(B) --quick --results build/bench/RESULTS.md
 
 lint: $(B)/dfs ## include direction, headers alone, seams, options = man pages = -h
 	@python3 tests/lint/lint.py --build $(B)
@@ -186,6 +213,6 @@ clean: ## remove everything that was built
 help: ## this list
 	@awk -F':.*## ' '/^[a-z][a-z-]*:.*## /{printf "  %-12s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
 
-.PHONY: all tests-build asan-build tsan-build deps demo unit test test-here clang-check asan tsan fuzz lint man format install uninstall clean help
+.PHONY: all tests-build asan-build tsan-build deps deps-bench demo bench bench-quick unit test test-here clang-check asan tsan fuzz lint man format install uninstall clean help
 .DELETE_ON_ERROR:
 -include $(OBJ:.o=.d) $(SUPPORT_OBJ:.o=.d)

@@ -1,73 +1,88 @@
 #!/usr/bin/env python3
-"""`make demo`: a store in a temporary folder, a file put, fetched and deleted, the benchmark; each step shown as one would
-type it.  Exit status 0 when all of it went well.
-
-usage: demo.py PROGRAM [objects]
-"""
+"""make demo: a store in a temporary folder, a file put and fetched, the benchmark, a clean stop.  usage: demo.py PATH-OF-dfs"""
 import json
 import os
+import signal
+import subprocess
 import sys
+import tempfile
+import time
+import urllib.request
 
-sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), 'integration'))
-from rig import Process, free_port, get, get_json, temp_folder, wait_for  # noqa: E402
-
-
-def show(command, answer=''):
-    print(f'\n$ {command}\n{answer}'.rstrip(), flush=True)
-
-
-def start(dfs, folder):
-    master, volume = free_port(), free_port()
-    argv = [dfs, 'server', '-dir', os.path.join(folder, 'data'), f'-master.port={master}', f'-master.port.grpc={free_port()}',
-            f'-volume.port={volume}', f'-volume.port.grpc={free_port()}', '-master.volumeSizeLimitMB=1024']
-    show(' '.join(argv) + ' &')
-    server = Process(argv, folder, 'server')
-    url = f'http://127.0.0.1:{master}'
-    wait_for('the server', lambda: get(url + '/cluster/healthz')[0] == 200)
-    return server, url
+HERE = os.path.dirname(os.path.abspath(__file__))
+sys.path.insert(0, os.path.join(HERE, 'integration'))
+from rig import free_port  # noqa: E402
 
 
-def put_and_get(url):
-    """Returns what went wrong, or None."""
-    content = b'Hello from dfs.\n'
-    a = get_json(url + '/dir/assign')
-    show(f'curl {url}/dir/assign', json.dumps(a, separators=(',', ':')))
-    file_url = f"http://{a['url']}/{a['fid']}"
-    status, _, body = get(file_url, method='PUT', data=content, headers={'Content-Type': 'text/plain'})
-    show(f"echo 'Hello from dfs.' | curl -T - {file_url}", f'{status} {body.decode()}')
-    if status != 201:
-        return f'the file was not stored: {status}'
-    status, _, body = get(file_url)
-    show(f'curl {file_url}', f'{status} {body.decode()}')
-    if (status, body) != (200, content):
-        return 'the file that came back is another'
-    status, _, body = get(file_url, method='DELETE')
-    show(f'curl -X DELETE {file_url}', f'{status} {body.decode()}')
-    return None if status == 202 and get(file_url)[0] == 404 else 'the file is still there'
+def step(text):
+    print('\n== ' + text, flush=True)
 
 
-def benchmark(dfs, url, folder, objects):
-    argv = [dfs, 'benchmark', '-server', url[len('http://'):], '-n', objects, '-list', os.path.join(folder, 'list.txt')]
-    show(' '.join(argv))
-    p = Process(argv, folder, 'benchmark')
-    status = p.p.wait(600)
-    print(p.log_text(), flush=True)
-    return None if status == 0 else f'the benchmark ended with {status}'
+def fetch(url, timeout=5):
+    with urllib.request.urlopen(url, timeout=timeout) as f:
+        return f.read()
+
+
+def wait_ready(server, master):
+    """Until an id can be had: then a master leads, a volume server is known and a volume is there."""
+    end = time.monotonic() + 60
+    while time.monotonic() < end:
+        if server.poll() is not None:
+            sys.exit(f'the server ended with status {server.returncode}')
+        try:
+            return json.loads(fetch(f'http://{master}/dir/assign'))['fid']
+        except (OSError, ValueError, KeyError):
+            time.sleep(0.1)
+    sys.exit('the server was not ready within a minute')
 
 
 def main():
-    dfs = os.path.abspath(sys.argv[1] if len(sys.argv) > 1 else './dfs')
-    folder = temp_folder('dfs-demo-')
-    server, url = start(dfs, folder)
-    wrong = put_and_get(url) or benchmark(dfs, url, folder, sys.argv[2] if len(sys.argv) > 2 else '20000')
-    status = server.end()
-    if wrong is None and status != 0:
-        wrong = f'the server ended with {status}'
-    if wrong is not None:
-        print(f'demo failed: {wrong}\n{server.log_text()}')
-        return 1
-    print('demo: all of it went well; the folder was temporary and is gone')
-    return 0
+    dfs = os.path.abspath(sys.argv[1] if len(sys.argv) > 1 else os.path.join(os.path.dirname(HERE), 'dfs'))
+    with tempfile.TemporaryDirectory(prefix='dfs-demo-') as folder:
+        mport, mgrpc, vport, vgrpc = (free_port() for _ in range(4))
+        master = f'127.0.0.1:{mport}'
+        full = f'{master}.{mgrpc}'
+        argv = [dfs, 'server', '-dir', 'data', f'-master.port={mport}', f'-master.port.grpc={mgrpc}', f'-volume.port={vport}',
+                f'-volume.port.grpc={vgrpc}']
+        step(' '.join(['dfs', *argv[1:]]))
+        with open(os.path.join(folder, 'server.log'), 'wb') as log:
+            server = subprocess.Popen(argv, cwd=folder, stdout=log, stderr=log, stdin=subprocess.DEVNULL)
+        try:
+            began = time.monotonic()
+            wait_ready(server, master)
+            print(f'ready after {time.monotonic() - began:.2f} s')
+
+            name = os.path.join(folder, 'hello.bin')
+            content = os.urandom(1_000_000)
+            with open(name, 'wb') as f:
+                f.write(content)
+            step(f'dfs upload -master {full} hello.bin')
+            out = subprocess.run([dfs, 'upload', '-master', full, name], stdout=subprocess.PIPE, text=True, check=True, cwd=folder)
+            print(out.stdout.strip())
+            fid = json.loads(out.stdout)[0]['fid']
+
+            where = json.loads(fetch(f"http://{master}/dir/lookup?volumeId={fid.split(',')[0]}"))['locations'][0]['url']
+            step(f'GET http://{where}/{fid}')
+            got = fetch(f'http://{where}/{fid}')
+            if got != content:
+                sys.exit(f'{len(got)} bytes came back, and they are not those that were sent')
+            print(f'{len(got)} bytes, the same that were sent')
+
+            step(f'dfs benchmark -master {full} -n 10000 -c 16')
+            status = subprocess.run([dfs, 'benchmark', '-master', full, '-n', '10000', '-c', '16', '-list',
+                                     os.path.join(folder, 'list')], cwd=folder).returncode
+            if status != 0:
+                sys.exit(f'the benchmark ended with status {status}')
+
+            step('SIGTERM')
+            server.send_signal(signal.SIGTERM)
+            status = server.wait(30)
+            print(f'the server ended with status {status}')
+            return status
+        finally:
+            if server.poll() is None:
+                server.kill()
+                server.wait()
 
 
 if __name__ == '__main__':
