@@ -168,6 +168,10 @@ static bool warming_up(const struct master_server *m)
     struct topology_sums sums;
 
     topology_sums(&m->topology, &sums);
+    /* A server that restarts names its volumes as it opens them.  While it does, the wanted ones may be among them; with other
+     * servers at hand, and a master that knew what there was, growing beats waiting. */
+    if (sums.nodes_loading > 0 && (sums.nodes_up == 1 || up_ms < MASTER_LOADING_MS))
+        return true;
     return up_ms < MASTER_WARM_UP_MS && (sums.nodes_up == 0 || sums.nodes_up < m->servers_before);
 }
 

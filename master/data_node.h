@@ -36,6 +36,7 @@ struct data_node {
     bool decay;                    /* this beat halves what is expected of ids handed out: once a pulse */
     uint64_t decayed_ms;
     uint64_t beat_seq;             /* full beats so far: marks what the last one named */
+    bool loading;                  /* not all of its volumes are named yet */
     uint64_t max_volumes;
     uint64_t ec_slots;             /* volumes' worth of erasure-coded shards */
     uint64_t disk_total_bytes, disk_free_bytes;

@@ -239,6 +239,7 @@ static void take_capacity(struct data_node *n, const MasterPb__Heartbeat *hb)
         for (size_t i = 0; i < hb->n_max_volume_counts; i++)
             max += hb->max_volume_counts[i]->count;
         n->max_volumes = max;
+        n->loading = hb->loading;
     }
     if (hb->n_disk_total_bytes > 0)
         n->disk_total_bytes = 0;

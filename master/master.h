@@ -24,6 +24,8 @@ struct vacuum_run;
 
 /* How long a fresh master waits for the servers it knew. */
 #define MASTER_WARM_UP_MS 15000u
+/* And how long, after its own start, for those that are up to open their volumes. */
+#define MASTER_LOADING_MS 600000u
 #define MASTER_SWEEP_MS 500u
 /* A server that has been away for so long is not waited for after a restart. */
 #define MASTER_FORGET_SERVERS_MS 600000u

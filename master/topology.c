@@ -115,6 +115,7 @@ void topology_node_down(struct topology *t, struct data_node *n)
         topology_forget(t, n, n->volumes[n->volume_count - 1]->id);
     n->ec_slots = 0;
     n->uuid_count = 0;
+    n->loading = false;
 }
 
 void topology_sums(const struct topology *t, struct topology_sums *out)
@@ -126,6 +127,7 @@ void topology_sums(const struct topology *t, struct topology_sums *out)
             continue;
         }
         out->nodes_up++;
+        out->nodes_loading += n->loading;
         out->max_volumes += n->max_volumes;
         out->free_slots += data_node_free_slots(n);
         out->volumes += n->volume_count;

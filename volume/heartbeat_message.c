@@ -33,6 +33,7 @@ int heartbeat_report_new(struct volume_server *s, struct heartbeat_report **out)
     if (r == NULL)
         return DFS_ENOMEM;
     r->s = s;
+    r->loading = store_loading(s->store); /* before the list: what is opened meanwhile is told twice, not never */
     int rc = store_snapshot(s->store, &r->v, &r->n);
     if (rc != 0) {
         free(r);
@@ -156,6 +157,7 @@ void heartbeat_send_full(struct grpc_call *call, const struct heartbeat_report *
     m.location_uuids = uuids;
     m.max_volume_counts = &slots_p;
     m.n_max_volume_counts = 1;
+    m.loading = now->loading;
     m.disk_total_bytes = &total_p;
     m.n_disk_total_bytes = 1;
     m.disk_free_bytes = &free_p;
@@ -176,7 +178,7 @@ bool heartbeat_send_changes(struct grpc_call *call, const struct heartbeat_repor
     uint64_t limit = store_size_limit(now->s->store);
     uint32_t i = 0, j = 0;
     bool told = false;
-    if (before == NULL || !rows_new(&came, now->n, sizeof(MasterPb__VolumeShortInformationMessage)) ||
+    if (before == NULL || before->loading != now->loading || !rows_new(&came, now->n, sizeof(MasterPb__VolumeShortInformationMessage)) ||
         !rows_new(&went, before->n, sizeof(MasterPb__VolumeShortInformationMessage)))
         goto out;
     while (i < before->n || j < now->n) {

@@ -15,6 +15,7 @@ struct heartbeat_report {
     struct volume_info *v; /* by id */
     uint32_t n;
     uint32_t unknown; /* loading or broken: not in v */
+    bool loading;     /* some volumes are still being opened */
 };
 
 /* Remembers nothing yet, so the first message is a full one.  DFS_ENOMEM. */

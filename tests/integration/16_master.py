@@ -1,0 +1,100 @@
+#!/usr/bin/env python3
+"""The master through restarts, pauses and stops: volumes that load are waited for, a pause of its own takes no server down,
+requests that wait are answered at a stop, and who asks for a vacuum gets his own.
+scale: every"""
+import glob
+import os
+import signal
+import subprocess
+import threading
+
+from kit import *  # noqa: F403
+from rig import *  # noqa: F403
+
+o = arguments(__doc__)
+c = Checks()
+
+
+def together(addr, paths):
+    """Answers to requests sent at once, in order."""
+    out = [None] * len(paths)
+
+    def one(i):
+        out[i] = ask(addr, paths[i])
+    threads = [threading.Thread(target=one, args=(i,)) for i in range(len(paths))]
+    for t in threads:
+        t.start()
+    return threads, out
+
+
+def no_volume_is_made_while_others_load():
+    options = ['-master.growth=1', '-volume.max=20', '-master.volumeSizeLimitMB=1024']
+    s = Server(o.dfs, options=options)
+    done = subprocess.run([o.dfs, 'benchmark', '-server', s.master, '-n', '30000', '-size', '600', '-c', '32', '-writeOnly',
+                           '-collection=', '-list', os.path.join(s.folder, 'list')], capture_output=True, timeout=300)
+    c.equal('30000 files are written', done.returncode, 0)
+    s.end()
+    for f in glob.glob(s.data + '/*.idx') + glob.glob(s.data + '/*.ckp'):
+        os.unlink(f)  # so that loading takes a while
+    s = Server(o.dfs, folder=s.folder, ports=s.ports, options=options, wait=False, name='again')
+    wait_for('the master', lambda: get(f'http://{s.master}/cluster/healthz', 2)[0] == 200)
+    threads, out = together(s.master, ['/dir/assign'] * 4)
+    for t in threads:
+        t.join()
+    c.equal('assigns wait for volumes that load', [r[0] for r in out], [200] * 4)
+    c.equal('and no other volume is made', len(glob.glob(s.data + '/*.dat')), 1)
+    s.end()
+
+
+def a_pause_takes_no_server_down():
+    m = Master(o.dfs, options=['-volumeSizeLimitMB=64', '-growth=2', '-pulseSeconds=1'])
+    v = VolumeServer(o.dfs, m.full, options=['-max=10', '-pulseSeconds=1'])
+    c.ok('an id', 'fid' in m.assign())
+    os.kill(m.pid, signal.SIGSTOP)
+    time.sleep(5)
+    os.kill(m.pid, signal.SIGCONT)
+    time.sleep(1.5)
+    c.equal('a server is still known after a pause of the master', list(m.nodes()), [v.volume])
+    c.ok('and never was down', ' is down' not in m.log_text())
+    return m, v
+
+
+def each_vacuum_is_a_run_of_its_own(m):
+    paths = [f'/vol/vacuum?garbageThreshold={t}' for t in (0, 0.1, 0.2, 0, 0.1)]
+    threads, out = together(m.master, paths)
+    for t in threads:
+        t.join()
+    c.equal('vacuums asked for at once all end', [r[0] for r in out], [200] * len(paths))
+    c.equal('a threshold above 1 is refused', ask(m.master, '/vol/vacuum?garbageThreshold=2')[0], 406)
+
+
+def growths_say_what_they_cannot_do(m):
+    c.equal('more volumes than there is room for', ask(m.master, '/vol/grow?count=100')[0], 406)
+    c.equal('a count beyond all bounds', ask(m.master, '/vol/grow?count=4294967297')[0], 406)
+    c.equal('a preallocation beyond all bounds', ask(m.master, '/vol/grow?count=1&preallocate=18446744073709551615')[0], 406)
+    c.equal('one that fits', ask(m.master, '/vol/grow?count=2')[2], b'{"count":2}')
+
+
+def a_stop_answers_who_waits(m, v):
+    v.kill()
+    wait_for('the server to be missed', lambda: not m.nodes())
+    m.end()
+    m = Master(o.dfs, folder=m.folder, ports=m.ports, name='again')
+    threads, out = together(m.master, ['/dir/assign?collection=x'] * 5)
+    time.sleep(1)
+    c.equal('a restarted master waits for the server that it knew', out, [None] * 5)
+    before = time.monotonic()
+    m.end()
+    for t in threads:
+        t.join()
+    c.equal('a stop answers those who wait', [r[0] for r in out], [503] * 5)
+    c.ok('at once', time.monotonic() - before < 5)
+    c.ok('and cleanly', 'stopped cleanly' in m.log_text())
+
+
+no_volume_is_made_while_others_load()
+master, volume = a_pause_takes_no_server_down()
+each_vacuum_is_a_run_of_its_own(master)
+growths_say_what_they_cannot_do(master)
+a_stop_answers_who_waits(master, volume)
+c.done()
