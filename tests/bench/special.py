@@ -84,7 +84,8 @@ def cold_reads(setup, sizes, kind):
             by_volume = {}
             with open(settle) as f:
                 for line in f:
-                    by_volume.setdefault(line.split(',')[0], []).append(line)
+                    if not line.startswith('#'):
+                        by_volume.setdefault(line.split(',')[0], []).append(line)
             names = sorted(by_volume, key=lambda v: -len(by_volume[v]))
             if len(names) < 2:
                 raise RuntimeError('all went to one volume')
@@ -133,6 +134,8 @@ def one_get(s, path):
             raise RuntimeError('a keep-alive connection was closed')
         got += piece
     head, body = got.split(b'\r\n\r\n', 1)
+    if b' 200 ' not in head.splitlines()[0]:
+        raise RuntimeError(f'GET /{path}: {head[:60]!r}')
     want = int(re.search(rb'(?i)content-length: (\d+)', head).group(1))
     while len(body) < want:
         body += s.recv(65536)
@@ -145,7 +148,7 @@ def idle_connections(setup, _sizes, kind):
     try:
         clients.dfs_benchmark(setup, server, 'write', 1024, 1000, 16)
         with open(os.path.join(setup.data, 'list.txt')) as f:
-            path = f.readline().strip()
+            path = next(line.strip() for line in f if not line.startswith('#'))
         before = server.rss_mb('VmRSS')
         for _ in range(IDLE_CONNECTIONS):
             s = socket.create_connection((servers.IP, setup.vport), 10)
