@@ -2,7 +2,7 @@
 #ifndef DFS_CONF_VERSION_H
 #define DFS_CONF_VERSION_H
 
-#define DFS_VERSION "0.1.0"
+#include "net/version.h"
 
 /* "0.1.0 linux amd64"; static. */
 const char *version_text(void);

@@ -242,6 +242,7 @@ static int attempt(struct assign *a)
         return wait_for_growth(a);
     if (volume_layout_crowded(a->layout, m->topology.size_limit_bytes))
         grow_ahead(a);
+    a->at = a->volume->replica_count > 1 ? rand_below(a->volume->replica_count) : 0;
     a->fid.volume_id = a->volume->id;
     a->fid.cookie = rand_u32();
     return 0;

@@ -29,7 +29,8 @@ struct assign {
 
     /* out, valid until control returns to the loop */
     struct fid fid;
-    struct topo_volume *volume; /* replicas: replicas[0] is where to write */
+    struct topo_volume *volume;
+    uint32_t at;                /* its replica to write to: any of them, so that no server takes all first copies */
     int http_status;            /* when it failed: 400, 406, 429, 503 ... */
     char reason[ASSIGN_REASON_MAX];
 

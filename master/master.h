@@ -16,6 +16,7 @@
 #include "net/http_util.h"
 #include "net/jsonw.h"
 #include "net/metrics.h"
+#include "net/version.h"
 #include "net/whitelist.h"
 #include "net/work.h"
 
@@ -163,7 +164,6 @@ void status_cluster(struct master_server *m, struct jsonw *w);
 void status_collection(struct master_server *m, const char *name, bool detail, struct jsonw *w);
 void status_page(struct master_server *m, struct metric_text *out);
 int master_metrics_init(struct master_server *m);
-extern const char *const master_version;
 /* Resident memory of this process; 0 when it cannot be told. */
 uint64_t master_resident_bytes(void);
 

@@ -91,6 +91,12 @@ static void answer_assign(struct grpc_assign *g, int rc)
     resp.fid = fid;
     resp.count = g->assign.count;
     resp.n_replicas = describe_all(storage, list, g->assign.volume);
+    if (g->assign.at < resp.n_replicas) {
+        MasterPb__Location *first = list[0];
+
+        list[0] = list[g->assign.at];
+        list[g->assign.at] = first;
+    }
     resp.location = list[0];
     resp.replicas = list + 1;
     resp.n_replicas--;

@@ -68,7 +68,7 @@ static void put_locations(struct jsonw *w, const struct topo_volume *v)
 static void reply_assign(struct master_req *q)
 {
     const struct assign *a = &q->assign;
-    const struct data_node *n = a->volume->replicas[0].node;
+    const struct data_node *n = a->volume->replicas[a->at].node;
     char fid[FID_TEXT_MAX];
     struct jsonw w;
 
@@ -323,7 +323,7 @@ static void run_stats_counter(struct master_req *q)
     jsonw_put_u64(&w, "AssignRequests", c[COUNT_ASSIGN]);
     jsonw_put_u64(&w, "LookupRequests", c[COUNT_LOOKUP]);
     jsonw_object_end(&w);
-    jsonw_put_str(&w, "Version", master_version);
+    jsonw_put_str(&w, "Version", DFS_NAME_AND_VERSION);
     jsonw_object_end(&w);
     master_reply_json(q, 200, &w);
 }
@@ -337,7 +337,7 @@ static void run_stats_memory(struct master_req *q)
     jsonw_put_object(&w, "Memory");
     jsonw_put_u64(&w, "Self", master_resident_bytes());
     jsonw_object_end(&w);
-    jsonw_put_str(&w, "Version", master_version);
+    jsonw_put_str(&w, "Version", DFS_NAME_AND_VERSION);
     jsonw_object_end(&w);
     master_reply_json(q, 200, &w);
 }

@@ -164,7 +164,7 @@ static int start_http(struct master_server *m)
     h.port = (uint16_t)o->port;
     h.handler = &master_http_handler;
     h.arg = m;
-    h.server_header = master_version;
+    h.server_header = DFS_NAME_AND_VERSION;
     h.max_connections = o->max_connections;
     h.idle_timeout_ms = o->idle_timeout_s * 1000;
     rc = http_server_new(&h, &m->http);

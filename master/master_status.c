@@ -8,8 +8,6 @@
 #include "needle/check.h"
 #include "net/clock.h"
 
-const char *const master_version = "dfs 0.1.0";
-
 uint64_t master_resident_bytes(void)
 {
     unsigned long size = 0, resident = 0;
@@ -162,7 +160,7 @@ void status_dir(struct master_server *m, struct jsonw *w)
     vacuum_status(m, w);
     if (sequencer_trouble(m->sequencer)[0] != '\0')
         jsonw_put_str(w, "Trouble", sequencer_trouble(m->sequencer));
-    jsonw_put_str(w, "Version", master_version);
+    jsonw_put_str(w, "Version", DFS_NAME_AND_VERSION);
     jsonw_object_end(w);
 }
 
@@ -224,7 +222,7 @@ void status_volumes(struct master_server *m, struct jsonw *w)
 
     topology_sums(t, &sums);
     jsonw_object(w);
-    jsonw_put_str(w, "Version", master_version);
+    jsonw_put_str(w, "Version", DFS_NAME_AND_VERSION);
     jsonw_put_object(w, "Volumes");
     jsonw_put_object(w, "DataCenters");
     for (const struct data_node *n = t->nodes; n != NULL; n = n->next) {
@@ -300,7 +298,7 @@ void status_collection(struct master_server *m, const char *name, bool detail, s
     jsonw_put_u64(w, "FileCount", c.files);
     jsonw_put_u64(w, "TotalSize", c.volumes * m->topology.size_limit_bytes);
     jsonw_put_u64(w, "UsedSize", c.size);
-    jsonw_put_str(w, "Version", master_version);
+    jsonw_put_str(w, "Version", DFS_NAME_AND_VERSION);
     jsonw_put_u64(w, "VolumeCount", c.volumes);
     jsonw_object_end(w);
 }
@@ -318,7 +316,7 @@ void status_page(struct master_server *m, struct metric_text *out)
                        "padding:.3em .7em;text-align:left}</style></head><body><h1>dfs master %s</h1><p>%s, up %llu s. %u volume "
                        "server%s up, %u down; %llu volumes, %llu of %llu slots free.</p><table><tr><th>server</th><th>data "
                        "center</th><th>rack</th><th>volumes</th><th>free slots</th></tr>",
-                       m->self, m->self, master_version, (unsigned long long)(clock_wall_s() - m->start_s), sums.nodes_up,
+                       m->self, m->self, DFS_NAME_AND_VERSION, (unsigned long long)(clock_wall_s() - m->start_s), sums.nodes_up,
                        sums.nodes_up == 1 ? "" : "s", sums.nodes_down, (unsigned long long)sums.volumes,
                        (unsigned long long)sums.free_slots, (unsigned long long)sums.max_volumes);
     /* Every text here is an address or a checked name: nothing to escape. */

@@ -166,7 +166,7 @@ static void upload_target(const struct submit *s, char *out, size_t cap)
 static int start_upload(struct submit *s)
 {
     struct master_req *q = s->req;
-    const struct data_node *n = q->assign.volume->replicas[0].node;
+    const struct data_node *n = q->assign.volume->replicas[q->assign.at].node;
     struct bytes type = http_header_get(&q->http->head, "Content-Type");
     struct http_call_request call = {.addr = &n->addr, .method = HTTP_POST, .deadline_ms = UPLOAD_TIMEOUT_MS,
                                      .ops = &upload_ops, .arg = s};

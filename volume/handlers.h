@@ -15,6 +15,7 @@
 #include "net/http_server.h"
 #include "net/http_util.h"
 #include "net/metrics.h"
+#include "net/version.h"
 #include "net/whitelist.h"
 #include "net/work.h"
 #include "volume/needle_io.h"
@@ -22,8 +23,7 @@
 #include "volume/volume_lookup.h"
 #include "volume/volume_server.h"
 
-#define DFS_VERSION_TEXT "dfs 0.1"
-#define VS_SERVER_HEADER "dfs Volume 0.1"
+#define VS_SERVER_HEADER "dfs Volume " DFS_VERSION
 #define VS_PATH_MAX 4096u
 
 struct heartbeat;

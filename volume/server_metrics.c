@@ -113,7 +113,7 @@ static void show_limits(struct metric_text *out, struct volume_server *s)
     metric_text_printf(out,
                        "SeaweedFS_build_info{commit=\"\",goarch=\"amd64\",goos=\"linux\",sizelimit=\"8000GB\",version=\"%s\"} "
                        "1\n",
-                       DFS_VERSION_TEXT);
+                       DFS_NAME_AND_VERSION);
 }
 
 static void collect(struct metric_text *out, void *arg)

@@ -491,7 +491,7 @@ static void reply_server_status(struct job *j)
     mem.self = sm.self_bytes;
     mem.heap = sm.heap_bytes;
     m.memory_status = &mem;
-    m.version = (char *)(uintptr_t)DFS_VERSION_TEXT;
+    m.version = (char *)(uintptr_t)DFS_NAME_AND_VERSION;
     m.data_center = (char *)(uintptr_t)j->s->o.data_center;
     m.rack = (char *)(uintptr_t)j->s->o.rack;
     state.maintenance = atomic_load(&j->s->maintenance);

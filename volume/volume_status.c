@@ -26,6 +26,12 @@ struct page {
     int rc;
 };
 
+static const char *const durability_names[] = {
+    [DURABILITY_NONE] = "none",
+    [DURABILITY_PACED] = "paced",
+    [DURABILITY_GROUP] = "group",
+};
+
 static int take_json(struct page *p, struct jsonw *w)
 {
     struct bytes b;
@@ -134,7 +140,8 @@ static int render_status(struct volume_server *s, struct page *p)
     jsonw_init(&w, p->pretty);
     jsonw_object(&w);
     put_disks(&w, s, false);
-    jsonw_put_str(&w, "Version", DFS_VERSION_TEXT);
+    jsonw_put_str(&w, "Version", DFS_NAME_AND_VERSION);
+    jsonw_put_str(&w, "Durability", durability_names[s->o.durability]);
     jsonw_put_array(&w, "Volumes");
     for (uint32_t i = 0; i < n; i++)
         put_volume(&w, &v[i]);
@@ -150,7 +157,7 @@ static int render_disk(struct volume_server *s, struct page *p)
     jsonw_init(&w, p->pretty);
     jsonw_object(&w);
     put_disks(&w, s, true);
-    jsonw_put_str(&w, "Version", DFS_VERSION_TEXT);
+    jsonw_put_str(&w, "Version", DFS_NAME_AND_VERSION);
     jsonw_object_end(&w);
     return take_json(p, &w);
 }
@@ -174,7 +181,7 @@ static int render_counter(struct volume_server *s, struct page *p)
     jsonw_put_u64(&w, "BytesIn", metric_value(&m->bytes_in));
     jsonw_put_u64(&w, "BytesOut", metric_value(&m->bytes_out));
     jsonw_object_end(&w);
-    jsonw_put_str(&w, "Version", DFS_VERSION_TEXT);
+    jsonw_put_str(&w, "Version", DFS_NAME_AND_VERSION);
     jsonw_object_end(&w);
     return take_json(p, &w);
 }
@@ -209,7 +216,7 @@ static int render_memory(struct volume_server *s, struct page *p)
     jsonw_put_u64(&w, "Heap", m.heap_bytes);
     jsonw_put_u64(&w, "Stack", 0);
     jsonw_object_end(&w);
-    jsonw_put_str(&w, "Version", DFS_VERSION_TEXT);
+    jsonw_put_str(&w, "Version", DFS_NAME_AND_VERSION);
     jsonw_object_end(&w);
     return take_json(p, &w);
 }
@@ -242,7 +249,7 @@ static int render_ui(struct volume_server *s, struct page *p)
     struct metric_text *t = &p->text;
     metric_text_printf(t, "<!DOCTYPE html><html><head><meta charset=\"utf-8\"><title>dfs volume server</title></head><body>"
                           "<h1>%s, volume server %s</h1><h2>Folders</h2><table border=\"1\"><tr><th>folder<th>volumes"
-                          "<th>slots<th>bytes<th>free<th>state</tr>", DFS_VERSION_TEXT, s->self_url);
+                          "<th>slots<th>bytes<th>free<th>state</tr>", DFS_NAME_AND_VERSION, s->self_url);
     for (uint32_t i = 0; i < store_location_count(s->store); i++) {
         struct location_info loc;
         memset(&loc, 0, sizeof loc);
