@@ -102,7 +102,8 @@ static int verify_large(struct dat_scan *s, uint64_t pos, struct needle_scan_ite
     rc = window_at(s, pos + trail_at, (size_t)(item->record_bytes - trail_at), &w);
     if (rc != 0)
         return rc;
-    if (needle_decode_split(s->version, bytes_of(head, sizeof head), w, &n) == 0 && data_bytes != 0 && crc32c_matches(n.checksum, crc)) {
+    if (data_bytes != 0 && needle_decode_split(s->version, bytes_of(head, sizeof head), w, &n) == 0 &&
+        crc32c_matches(n.checksum, crc)) {
         item->kind = NEEDLE_SCAN_RECORD;
         item->needle = n;
     }
