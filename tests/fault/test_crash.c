@@ -127,6 +127,8 @@ static void on_written(struct client *c)
 {
     struct run *r = c->run;
 
+    if (c->version == 0)
+        return; /* the look-up that it began with wrote nothing, and its key may be another's by now */
     pthread_mutex_lock(&r->lock);
     c->key->busy = false;
     /* Without power nobody hears an answer any more. */
