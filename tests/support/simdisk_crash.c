@@ -78,12 +78,12 @@ static void names_after_crash(struct simdisk *sim, struct dice *d, enum simdisk_
 /* ---- the bytes of one file ---- */
 
 /* What the real file system must not refuse us. */
-#define REAL(expr)                                                                  \
-    do {                                                                        \
-        if (!(expr)) {                                                          \
+#define REAL(expr)                                                                 \
+    do {                                                                           \
+        if (!(expr)) {                                                             \
             fprintf(stderr, "cannot build a crashed disk: %s\n", strerror(errno)); \
-            abort();                                                            \
-        }                                                                       \
+            abort();                                                               \
+        }                                                                          \
     } while (0)
 
 static void write_all(int fd, const void *p, uint64_t n, uint64_t pos)
