@@ -154,7 +154,6 @@ static int finish_volume(struct config *c, int cmd)
     v->index_kind = c->common.index == 0 ? NEEDLE_MAP_MEMORY : NEEDLE_MAP_LEVELDB;
     v->leveldb_cache_bytes = leveldb_cache[c->common.index];
     v->offset_width = c->common.offset_bytes == 0 ? 4 : 5;
-    v->write_cache = (uint8_t)c->common.write_cache;
     v->read_check_always = c->common.read_check == 1;
     if (config_given(c, "read.redirect", IN_VOLUME) && !config_given(c, "readMode", IN_VOLUME))
         v->read_mode = c->common.read_redirect ? VOLUME_READ_REDIRECT : VOLUME_READ_LOCAL;
@@ -184,7 +183,7 @@ static int finish_master(struct config *c, int cmd)
                       ADDR_GRPC_PORT_STEP);
     if (m->dir[0] == '\0' && cmd == CMD_MASTER)
         m->dir = "./data";
-    return master_peers_check(m) == 0 ? 0 : -1;
+    return (cmd == CMD_SERVER && !c->common.run_master) || master_peers_check(m) == 0 ? 0 : -1;
 }
 
 /* The volume server of `dfs server` talks to the master beside it over the advertised address, as if apart. */

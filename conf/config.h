@@ -34,7 +34,6 @@ struct common_options {
     bool read_redirect;      /* the older spelling of -readMode */
     int index;               /* memory, leveldb, leveldbMedium, leveldbLarge */
     int offset_bytes;        /* choice: 4, 5 */
-    int write_cache;         /* choice: auto, on, off */
     int read_check;          /* choice: auto, always */
 };
 

@@ -25,7 +25,7 @@ struct daemon {
     void *arg;
     int signal_fd;
     struct event event;
-    bool event_added, stopping;
+    bool event_added, stopping, pid_written;
 };
 
 static void taken_signals(sigset_t *set)
@@ -129,8 +129,6 @@ int daemon_new(struct loop *loop, const struct config *c, void (*stop)(void *arg
         event_add(&d->event, NULL) != 0)
         goto fail;
     d->event_added = true;
-    if (write_pid_file(c->common.pid_file) != 0)
-        goto fail;
     *out = d;
     return 0;
 fail:
@@ -140,6 +138,14 @@ fail:
         close(d->signal_fd);
     free(d);
     return DFS_EIO;
+}
+
+int daemon_started(struct daemon *d)
+{
+    if (write_pid_file(d->config->common.pid_file) != 0)
+        return DFS_EIO;
+    d->pid_written = true;
+    return 0;
 }
 
 /* Plain text: what the process used. */
@@ -166,7 +172,7 @@ void daemon_free(struct daemon *d)
         return;
     if (d->config->common.cpuprofile[0] != '\0')
         write_cpu_summary(d->config->common.cpuprofile);
-    if (d->config->common.pid_file[0] != '\0')
+    if (d->pid_written && d->config->common.pid_file[0] != '\0')
         unlink(d->config->common.pid_file);
     event_del(&d->event);
     close(d->signal_fd);

@@ -12,10 +12,14 @@ struct daemon;
 int daemon_prepare(const struct config *c);
 
 /* Takes SIGTERM and SIGINT (stop: called once; a second signal ends the process at once), SIGHUP (reopens the log) on the loop.
- * Writes the pid file and tells systemd nothing: Type=simple. */
+ * Tells systemd nothing: Type=simple. */
 int daemon_new(struct loop *loop, const struct config *c, void (*stop)(void *arg), void *arg, struct daemon **out);
 
-/* Removes the pid file, writes the CPU summary that -cpuprofile asked for. */
+/* Everything runs: writes the pid file.  Not before, since a second daemon that ends because the first has the ports must leave
+ * the first one's file alone.  DFS_EIO after one line. */
+int daemon_started(struct daemon *d);
+
+/* Removes the pid file if it was written, writes the CPU summary that -cpuprofile asked for. */
 void daemon_free(struct daemon *d);
 
 #endif

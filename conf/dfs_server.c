@@ -140,6 +140,8 @@ int daemons_run(const struct config *c, bool with_master, bool with_volume)
     master_started = rc == 0 && with_master;
     if (rc == 0 && with_volume)
         rc = start_volume(&p);
+    if (rc == 0)
+        rc = daemon_started(p.daemon);
     if (rc == 0) {
         say_hello(c, with_master, with_volume);
         loop_run(p.main_loop);

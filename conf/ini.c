@@ -2,6 +2,8 @@
 #include "conf/ini.h"
 
 #include <ini.h>
+#include <stdbool.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
@@ -18,15 +20,66 @@ struct ini_walk {
     FILE *file;
     unsigned line;
     int rc;
+    char text[LINE_MAX_BYTES]; /* the line, of which `rest` is still to be handed on */
+    char *rest;
+    char value[LINE_MAX_BYTES]; /* the pieces of it so far */
+    bool joining;
 };
 
-/* inih tells its handler no line number, so the reader counts. */
+static bool next_line(struct ini_walk *w)
+{
+    size_t n;
+
+    w->line++;
+    if (fgets(w->text, sizeof w->text, w->file) == NULL)
+        return false;
+    n = strlen(w->text);
+    if (n == sizeof w->text - 1 && w->text[n - 1] != '\n') {
+        fprintf(stderr, "dfs: %s:%u: a line of more than %d bytes\n", w->path, w->line, LINE_MAX_BYTES - 2);
+        w->rc = -1;
+        return false;
+    }
+    /* A blank in front would make inih take the line for more of the value before it. */
+    w->rest = w->text + strspn(w->text, " \t");
+    return true;
+}
+
+/* inih tells its handler no line number, so the reader counts; and it has a small buffer of its own, so a long list goes in
+ * pieces, cut behind a comma, each but the first as what inih takes for more of the value. */
 static char *read_line(char *buf, int cap, void *stream)
 {
     struct ini_walk *w = stream;
+    size_t room = (size_t)cap - 3, n, more = w->rest != NULL;
 
-    w->line++;
-    return fgets(buf, cap, w->file);
+    if (w->rest == NULL && !next_line(w))
+        return NULL;
+    n = strlen(w->rest);
+    if (n > room) {
+        n = room;
+        while (n > 0 && w->rest[n - 1] != ',')
+            n--;
+    }
+    if (n == 0 && w->rest[0] != '\0') {
+        fprintf(stderr, "dfs: %s:%u: more than %zu bytes without a comma\n", w->path, w->line, room);
+        w->rc = -1;
+        return NULL;
+    }
+    snprintf(buf, (size_t)cap, "%s%.*s\n", more ? " " : "", (int)n, w->rest);
+    w->rest = w->rest[n] != '\0' ? w->rest + n : NULL;
+    return buf;
+}
+
+/* What inih hands over piece by piece, whole; false while more is to come. */
+static bool join(struct ini_walk *w, const char **value)
+{
+    size_t have = w->joining ? strlen(w->value) : 0;
+
+    if (!w->joining && w->rest == NULL)
+        return true;
+    snprintf(w->value + have, sizeof w->value - have, "%s", *value);
+    w->joining = w->rest != NULL;
+    *value = w->value;
+    return !w->joining;
 }
 
 static int section_command(const char *section, enum command_id *out)
@@ -50,6 +103,8 @@ static int on_pair(void *user, const char *section, const char *name, const char
 
     if (w->rc != 0)
         return 0;
+    if (!join(w, &value))
+        return 1;
     snprintf(where, sizeof where, "%s:%u", w->path, w->line);
     if (section_command(section, &in) != 0) {
         fprintf(stderr, "dfs: %s: unknown section [%s]: there are [common], [master] and [volume]\n", where, section);
@@ -72,7 +127,7 @@ static const char *default_path(void)
 
 int ini_read(struct config *c, enum command_id cmd, const char *path)
 {
-    struct ini_walk w = {.config = c, .cmd = cmd, .path = path};
+    struct ini_walk w = {.path = path, .config = c, .cmd = cmd};
     int bad;
 
     if (cmd != CMD_SERVER && cmd != CMD_MASTER && cmd != CMD_VOLUME)
@@ -133,7 +188,12 @@ int options_file_read(struct config *c, enum command_id cmd, const char *path)
     }
     for (unsigned n = 1; rc == 0 && fgets(line, sizeof line, f) != NULL; n++) {
         snprintf(where, sizeof where, "%s:%u", path, n);
-        rc = options_line(c, cmd, line, where);
+        if (strlen(line) == sizeof line - 1 && line[sizeof line - 2] != '\n') {
+            fprintf(stderr, "dfs: %s: a line of more than %d bytes\n", where, LINE_MAX_BYTES - 2);
+            rc = -1;
+        } else {
+            rc = options_line(c, cmd, line, where);
+        }
     }
     fclose(f);
     return rc;

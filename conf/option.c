@@ -463,6 +463,8 @@ static int walk(struct config *c, enum command_id cmd, int argc, char **argv, co
             return complain_unknown(cmd, name, twice, NULL);
         if (value == NULL && (o->type == OPTION_BOOL || o->type == OPTION_REFUSED))
             value = "true";
+        if (value == NULL && o->type == OPTION_IGNORED && o->dflt != NULL)
+            value = "true";
         if (value == NULL && o->type == OPTION_IGNORED)
             value = i + 1 < argc && argv[i + 1][0] != '-' ? argv[++i] : "";
         if (value == NULL) {

@@ -4,7 +4,10 @@
 #include "conf/config.h"
 #include "conf/option.h"
 #include "needle/check.h"
+#include "needle/err.h"
+#include "net/addr.h"
 #include "net/http_util.h"
+#include "net/whitelist.h"
 
 #define COMMON(field) offsetof(struct config, common.field)
 #define MASTER(field) offsetof(struct config, master.field)
@@ -33,6 +36,34 @@ static const char *check_collection(const char *value)
     return name_is_safe(bytes_str(value)) ? NULL : "is no name of letters, digits, '_', '-' and '.'";
 }
 
+static const char *check_white_list(const char *value)
+{
+    struct whitelist list;
+    int rc;
+
+    whitelist_init(&list);
+    rc = whitelist_add(&list, bytes_str(value), NULL);
+    if (rc == 0 && list.n == 0 && value[0] != '\0')
+        rc = DFS_EINVAL; /* an empty list lets everyone in: only when asked for */
+    whitelist_release(&list);
+    return rc == 0 ? NULL : "is no list of addresses and networks such as 10.0.0.7,192.168.0.0/16";
+}
+
+static int check_address(struct bytes entry, void *arg)
+{
+    struct addr a;
+
+    *(bool *)arg = true;
+    return addr_parse(entry, &a);
+}
+
+static const char *check_addresses(const char *value)
+{
+    bool any = false;
+
+    return addr_list_each(bytes_str(value), check_address, &any) == 0 && any ? NULL : "is no list of host:port or host:port.grpcPort";
+}
+
 static const char *check_no_dir_idx(const char *value)
 {
     return value[0] == '\0' ? NULL : "is not supported: an index lies beside its data";
@@ -51,7 +82,7 @@ const struct option option_table[] = {
     {"rack", NULL, SHARED | IN_VOLUME, OPTION_TEXT, COMMON(rack), 0, 0, 0, NULL, "", "name",
      "the rack this node stands in", check_collection},
     {"whiteList", NULL, IN_DAEMONS, OPTION_TEXT, COMMON(white_list), 0, 0, 0, NULL, "", "address[,network]",
-     "who may write, delete and administrate; empty: everyone", NULL},
+     "who may write, delete and administrate; empty: everyone", check_white_list},
     {"idleTimeout", NULL, IN_DAEMONS, OPTION_U32, COMMON(idle_timeout_s), 0, 1, 86400, NULL, "30", "s",
      "close a connection without progress after this", NULL},
     {"pulseSeconds", NULL, IN_DAEMONS, OPTION_U32, COMMON(pulse_s), 0, 1, 60, NULL, "5", "s",
@@ -120,7 +151,7 @@ const struct option option_table[] = {
     {"id", NULL, IN_VOLUME, OPTION_TEXT, VOLUME(id), 0, 0, 0, NULL, "", "name", "a name of its own for this server",
      check_collection},
     {"master", "mserver", IN_VOLUME, OPTION_TEXT, VOLUME(masters), 0, 0, 0, NULL, "127.0.0.1:9333", "host:port[,host:port]",
-     "the masters", NULL},
+     "the masters", check_addresses},
     {"max", NULL, IN_VOLUME, OPTION_TEXT, COMMON(max), 0, 0, 0, NULL, "0", "int[,int]",
      "most volumes in each folder, one number for all or one each; 0: by free space, at least 8", NULL},
     {"dir.idx", NULL, IN_VOLUME, OPTION_TEXT, VOLUME(dir_idx), 0, 0, 0, NULL, "", "folder",
@@ -152,19 +183,15 @@ const struct option option_table[] = {
     {"minFreeSpace", "minFreeSpacePercent", IN_VOLUME, OPTION_TEXT, COMMON(min_free), 0, 0, 0, NULL, "1", "percent|size",
      "below this much free space no more is written; percent, or a size such as 5GiB", NULL},
     {"concurrentUploadLimitMB", NULL, IN_VOLUME, OPTION_U64, VOLUME(upload_limit_bytes), MB, 0, 1048576, NULL, "0", "MB",
-     "bodies of uploads under way; 0: bounded by -poolMB alone", NULL},
+     "bodies of uploads under way, more are answered 429; 0: bounded by -poolMB alone", NULL},
     {"concurrentDownloadLimitMB", NULL, IN_VOLUME, OPTION_U64, VOLUME(download_limit_bytes), MB, 0, 1048576, NULL, "0", "MB",
-     "bodies of downloads under way; 0: no bound", NULL},
-    {"inflightUploadDataTimeout", NULL, IN_VOLUME, OPTION_DURATION, VOLUME(inflight_upload_timeout_ms), 0, 0, 0, NULL, "60s",
-     NULL, "how long an upload waits for its turn", NULL},
-    {"inflightDownloadDataTimeout", NULL, IN_VOLUME, OPTION_DURATION, VOLUME(inflight_download_timeout_ms), 0, 0, 0, NULL,
-     "60s", NULL, "how long a download waits for its turn", NULL},
+     "bodies of downloads under way, more are answered 429; 0: no bound", NULL},
     {"loops", NULL, IN_VOLUME, OPTION_U32, VOLUME(loops), 0, 0, VOLUME_LOOPS_MAX, NULL, "0", NULL,
      "threads that serve HTTP; 0: one for each core, at most 8", NULL},
 
     /* benchmark */
     {"server", "master", IN_BENCHMARK, OPTION_TEXT, BENCH(server), 0, 0, 0, NULL, "127.0.0.1:9333", "host:port[,host:port]",
-     "the masters", NULL},
+     "the masters", check_addresses},
     {"c", NULL, IN_BENCHMARK, OPTION_U32, BENCH(concurrency), 0, 1, 10000, NULL, "16", NULL, "requests under way at once",
      NULL},
     {"n", NULL, IN_BENCHMARK, OPTION_U64, BENCH(count), 0, 1, 1e12, NULL, "1048576", NULL, "objects, all together", NULL},
@@ -206,7 +233,7 @@ const struct option option_table[] = {
 
     /* tools */
     {"master", "server", IN_TOOLS, OPTION_TEXT, TOOL(server), 0, 0, 0, NULL, "127.0.0.1:9333", "host:port[,host:port]",
-     "the masters", NULL},
+     "the masters", check_addresses},
     {"dir", NULL, IN_UPLOAD, OPTION_TEXT, TOOL(dir), 0, 0, 0, NULL, "", "folder", "upload all files below it", NULL},
     {"include", NULL, IN_UPLOAD, OPTION_TEXT, TOOL(include), 0, 0, 0, NULL, "", "pattern",
      "with -dir: only files whose name matches", NULL},
@@ -229,35 +256,40 @@ const struct option option_table[] = {
 
     /* what deployments of the peer pass and dfs does not need */
 #define IGNORED(name, scope, why) {name, NULL, scope, OPTION_IGNORED, 0, 0, 0, 0, NULL, NULL, NULL, why, NULL}
-    IGNORED("raftBootstrap", IN_MASTER, "a single master needs no bootstrap"),
-    IGNORED("raftHashicorp", IN_MASTER, "dfs has one consensus of its own"),
-    IGNORED("resumeState", IN_MASTER, "the state is always resumed"),
+/* Boolean with the peer: the word after it is not its value. */
+#define IGNORED_FLAG(name, scope, why) {name, NULL, scope, OPTION_IGNORED, 0, 0, 0, 0, NULL, "false", NULL, why, NULL}
+    IGNORED_FLAG("raftBootstrap", IN_MASTER, "a single master needs no bootstrap"),
+    IGNORED_FLAG("raftHashicorp", IN_MASTER, "dfs has one consensus of its own"),
+    IGNORED_FLAG("resumeState", IN_MASTER, "the state is always resumed"),
     IGNORED("electionTimeout", IN_MASTER, "a single master holds no elections"),
     IGNORED("heartbeatInterval", IN_MASTER, "a single master holds no elections"),
-    IGNORED("telemetry", IN_MASTER, "dfs reports to nobody"),
+    IGNORED_FLAG("telemetry", IN_MASTER, "dfs reports to nobody"),
     IGNORED("telemetry.url", IN_MASTER, "dfs reports to nobody"),
-    IGNORED("maxParallelVacuumPerServer", IN_MASTER, "one vacuum runs in each folder"),
+    IGNORED("maxParallelVacuumPerServer", IN_MASTER, "one volume is vacuumed at a time"),
     IGNORED("vacuumDeleteEmptyAfterSeconds", IN_MASTER, "empty volumes are kept"),
     IGNORED("metrics.address", IN_DAEMONS, "metrics are fetched, not pushed"),
     IGNORED("metrics.intervalSeconds", IN_DAEMONS, "metrics are fetched, not pushed"),
     IGNORED("memprofile", IN_DAEMONS, "there is no garbage collector to look at"),
     IGNORED("maxCpu", IN_DAEMONS | IN_BENCHMARK, "use -loops"),
-    IGNORED("debug", IN_DAEMONS | IN_BENCHMARK | IN_TOOLS, "use -logLevel=debug"),
+    IGNORED_FLAG("debug", IN_DAEMONS | IN_BENCHMARK | IN_TOOLS, "use -logLevel=debug"),
     IGNORED("debug.port", IN_DAEMONS, "no other port is opened"),
     IGNORED("disk", IN_VOLUME, "every folder is of one type"),
     IGNORED("cacheMB", IN_VOLUME, "what is written stays in the page cache"),
     IGNORED("writeCache", IN_VOLUME, "what is written stays in the page cache"),
     IGNORED("zeroAheadMB", IN_VOLUME, "nothing is written ahead"),
     IGNORED("tags", IN_VOLUME, "folders have no tags"),
+    IGNORED("inflightUploadDataTimeout", IN_VOLUME, "an upload beyond its limit is answered at once"),
+    IGNORED("inflightDownloadDataTimeout", IN_VOLUME, "a download beyond its limit is answered at once"),
     IGNORED("index.leveldbTimeout", IN_VOLUME, "maps stay open"),
-    IGNORED("images.fix.orientation", IN_VOLUME, "bytes are stored as they are sent"),
-    IGNORED("cache.enable", IN_VOLUME, "the page cache is the cache"),
-    IGNORED("hasSlowRead", IN_VOLUME, "slow reads never hold others up"),
+    IGNORED_FLAG("images.fix.orientation", IN_VOLUME, "bytes are stored as they are sent"),
+    IGNORED_FLAG("cache.enable", IN_VOLUME, "the page cache is the cache"),
+    IGNORED_FLAG("hasSlowRead", IN_VOLUME, "slow reads never hold others up"),
     IGNORED("readBufferSizeMB", IN_VOLUME, "large files are sent without a buffer"),
     IGNORED("maintenanceMBps", IN_VOLUME, "use -compactionMBps"),
-    IGNORED("pprof", IN_VOLUME, "use perf"),
-    IGNORED("allowUntrustedRemoteEndpoints", IN_VOLUME, "dfs connects to no address from a request"),
+    IGNORED_FLAG("pprof", IN_VOLUME, "use perf"),
+    IGNORED_FLAG("allowUntrustedRemoteEndpoints", IN_VOLUME, "dfs connects to no address from a request"),
 #undef IGNORED
+#undef IGNORED_FLAG
 #define REFUSED(name, scope, why) {name, NULL, scope, OPTION_REFUSED, 0, 0, 0, 0, NULL, NULL, NULL, why, NULL}
     REFUSED("filer", IN_SERVER, "dfs has no filer; the peer's can stand on a dfs master"),
     REFUSED("s3", IN_SERVER, "dfs has no S3 gateway; the peer's can stand on a dfs master"),
