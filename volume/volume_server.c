@@ -39,14 +39,12 @@ void volume_options_init(struct volume_options *o)
     o->dirty_bytes = so.dirty_bytes;
     o->stage_bytes = so.stage_bytes;
     o->pool_bytes = so.pool_bytes;
-    o->zero_ahead_bytes = so.zero_ahead_bytes;
     o->file_limit_bytes = VOLUME_FILE_LIMIT_BYTES_DEFAULT;
     o->compress = VOLUME_COMPRESS_OFF;
     o->read_mode = VOLUME_READ_PROXY;
     o->vacuum_bytes_per_s = so.vacuum_bytes_per_s;
     o->max_connections = VOLUME_MAX_CONNECTIONS_DEFAULT;
     o->idle_timeout_s = VOLUME_IDLE_TIMEOUT_S_DEFAULT;
-    o->inflight_upload_timeout_ms = o->inflight_download_timeout_ms = VOLUME_INFLIGHT_TIMEOUT_MS_DEFAULT;
     o->pre_stop_s = VOLUME_PRE_STOP_S_DEFAULT;
 }
 
@@ -143,7 +141,6 @@ static int open_store(struct volume_server *s)
     so.dirty_bytes = o->dirty_bytes;
     so.stage_bytes = o->stage_bytes;
     so.pool_bytes = o->pool_bytes;
-    so.zero_ahead_bytes = o->zero_ahead_bytes;
     so.min_free_bytes = o->min_free_bytes;
     so.min_free_percent = o->min_free_percent;
     so.read_check_always = o->read_check_always;

@@ -20,7 +20,6 @@
 #define VOLUME_PULSE_S_DEFAULT 5u
 #define VOLUME_IDLE_TIMEOUT_S_DEFAULT 30u
 #define VOLUME_FILE_LIMIT_BYTES_DEFAULT (256ull << 20)
-#define VOLUME_INFLIGHT_TIMEOUT_MS_DEFAULT 60000u
 #define VOLUME_PRE_STOP_S_DEFAULT 10u
 #define VOLUME_MAX_CONNECTIONS_DEFAULT 65536u
 #define VOLUME_LOOPS_MAX 64u
@@ -72,9 +71,6 @@ struct volume_options {
     uint64_t dirty_bytes;        /* -dirtyMB */
     uint64_t stage_bytes;        /* -stageMB */
     uint64_t pool_bytes;         /* -poolMB */
-    uint64_t cache_bytes;        /* -cacheMB; 0 = a quarter of memory */
-    uint8_t write_cache;         /* -writeCache: 0 auto, 1 on, 2 off */
-    uint64_t zero_ahead_bytes;   /* -zeroAheadMB */
     uint64_t file_limit_bytes;   /* -fileSizeLimitMB: largest body of an upload */
     enum volume_compress compress; /* -compress */
 
@@ -92,8 +88,6 @@ struct volume_options {
     uint32_t idle_timeout_s;     /* -idleTimeout: of a connection without progress */
     uint64_t upload_limit_bytes;   /* -concurrentUploadLimitMB: bodies in flight; 0 = unbounded */
     uint64_t download_limit_bytes; /* -concurrentDownloadLimitMB */
-    uint32_t inflight_upload_timeout_ms;   /* -inflightUploadDataTimeout: how long an upload may wait for its turn */
-    uint32_t inflight_download_timeout_ms; /* -inflightDownloadDataTimeout */
     uint32_t pre_stop_s;         /* -preStopSeconds: how long a stop waits for requests in flight */
 };
 
