@@ -66,7 +66,7 @@ static enum durability durability_of(const struct needle_write *w)
 static int settle_old(const struct append_batch *b, struct needle_write *w)
 {
     struct needle_value value;
-    int rc = needle_map_get(b->gen->map, w->fid.key, &value);
+    int rc = volume_gen_find(b->gen, w->fid.key, &value);
     bool live = rc == 0 && !value.deleted;
 
     if (rc != 0 && rc != DFS_ENOTFOUND)
@@ -474,6 +474,15 @@ static void take_back_all(struct append_batch *b, int rc)
         (void)location_ballast_release(v->location);
 }
 
+/* The record is on the disk and its row in the index: a map of files that fails is built anew from these, and has it then. */
+static int settle_map(const struct append_batch *b, int rc)
+{
+    if (rc == 0 || rc == DFS_ENOTFOUND || !needle_map_failed(b->gen->map))
+        return rc;
+    volume_map_suspect(b->gen);
+    return 0;
+}
+
 static int publish_record(struct append_batch *b, struct append_record *r)
 {
     struct needle_write *w = r->w;
@@ -493,7 +502,7 @@ static int publish_record(struct append_batch *b, struct append_record *r)
     }
     /* A row in any case: the record is on the disk, and the index has to cover it. */
     (void)volume_index_add(b->volume, &row);
-    return rc;
+    return settle_map(b, rc);
 }
 
 static void publish_numbers(struct append_batch *b)
@@ -529,7 +538,7 @@ void append_batch_publish(struct append_batch *b)
         struct append_record *r = &b->records[i];
         r->w->rc = r->record_bytes > 0 ? publish_record(b, r) : 0;
     }
-    rc = needle_map_commit(map, &ckp);
+    rc = settle_map(b, needle_map_commit(map, &ckp));
     if (rc != 0)
         volume_set_no_write(v, VOLUME_DAMAGED, "cannot write the needle map of '%s': %s", v->base, dfs_err_text(rc));
     volume_index_flush(v);

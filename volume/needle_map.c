@@ -125,6 +125,17 @@ int needle_map_each(struct needle_map *m, bool with_deleted, int (*fn)(uint64_t 
     return m->ops->each(m, with_deleted, fn, arg);
 }
 
+bool needle_map_failed(const struct needle_map *m)
+{
+    return m->ops->failed != NULL && m->ops->failed(m);
+}
+
+void needle_map_abandon(struct needle_map *m)
+{
+    if (m->ops->abandon != NULL)
+        m->ops->abandon(m);
+}
+
 void needle_map_stats(const struct needle_map *m, struct needle_map_stats *out)
 {
     out->live_count = load(&m->counts.live_count);

@@ -57,7 +57,8 @@ int needle_map_leveldb_new(const char *path, unsigned offset_width, uint32_t cac
 enum needle_map_kind needle_map_kind_of(const struct needle_map *m);
 bool needle_map_may_block(const struct needle_map *m);
 
-/* Reader.  0 and *out (deleted entries too), or DFS_ENOTFOUND; leveldb: DFS_EIO / DFS_ECORRUPT = rebuild needed. */
+/* Reader.  0 and *out (deleted entries too), or DFS_ENOTFOUND; leveldb: DFS_EIO / DFS_ECORRUPT = rebuild needed; DFS_ELOADING =
+ * abandoned.  Of a published map: volume_gen_find(), which sees to that. */
 int needle_map_get(struct needle_map *m, uint64_t key, struct needle_value *out);
 
 /* Writer: key is about to be put or deleted.  Some ten keys ahead of the loop that does it, this doubles the speed of loading. */
@@ -77,6 +78,14 @@ int needle_map_commit(struct needle_map *m, const struct needle_map_checkpoint *
 /* Writer or stopped.  Every entry, deleted too when with_deleted; in no particular order for memory, by key for leveldb. */
 int needle_map_each(struct needle_map *m, bool with_deleted, int (*fn)(uint64_t key, const struct needle_value *v, void *arg),
                     void *arg);
+
+/* Whether an error of the map's own files was seen: what it says now may lack something, and it will not be trusted when it is
+ * opened again.  Any thread. */
+bool needle_map_failed(const struct needle_map *m);
+/* Lets go of the files at once, whoever still holds the map: from here on look-ups answer DFS_ELOADING and the folder may be
+ * used anew.  The writer is done with it, and no needle_map_each() runs.  Blocks for look-ups that are under way.  No effect on a
+ * map in memory. */
+void needle_map_abandon(struct needle_map *m);
 
 /* Any thread, relaxed numbers. */
 void needle_map_stats(const struct needle_map *m, struct needle_map_stats *out);

@@ -21,6 +21,8 @@ struct needle_map_ops {
     int (*commit)(struct needle_map *m, const struct needle_map_checkpoint *checkpoint);
     int (*each)(struct needle_map *m, bool with_deleted, int (*fn)(uint64_t key, const struct needle_value *v, void *arg),
                 void *arg);
+    bool (*failed)(const struct needle_map *m); /* may be NULL, as the next */
+    void (*abandon)(struct needle_map *m);
     uint64_t (*memory_bytes)(const struct needle_map *m);
     void (*free)(struct needle_map *m);
 };

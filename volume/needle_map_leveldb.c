@@ -10,6 +10,7 @@
  *
  * One thing cannot be had from its C interface: tables are read through mappings, so an unreadable sector under one is a SIGBUS. */
 #include <leveldb/c.h>
+#include <pthread.h>
 #include <stddef.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -46,6 +47,7 @@ struct pending {
 struct leveldb_map {
     struct needle_map map;
     char *path;
+    pthread_rwlock_t db_lock; /* whoever is not the writer uses db under it; abandon takes db away */
     leveldb_t *db;
     leveldb_options_t *options;
     leveldb_cache_t *cache;
@@ -189,7 +191,12 @@ static int own_get(struct leveldb_map *m, uint64_t key, struct needle_value *out
 
 static int ldb_get(struct needle_map *map, uint64_t key, struct needle_value *out)
 {
-    return stored_get(self(map), key, out);
+    struct leveldb_map *m = self(map);
+
+    (void)pthread_rwlock_rdlock(&m->db_lock);
+    int rc = m->db != NULL ? stored_get(m, key, out) : DFS_ELOADING;
+    (void)pthread_rwlock_unlock(&m->db_lock);
+    return rc;
 }
 
 static int ldb_put(struct needle_map *map, uint64_t key, const struct needle_value *v, struct needle_value *old, bool *had)
@@ -268,11 +275,33 @@ static int ldb_each(struct needle_map *map, bool with_deleted,
     return rc;
 }
 
+static bool ldb_failed(const struct needle_map *map)
+{
+    return atomic_load_explicit(&((const struct leveldb_map *)map)->broken, memory_order_relaxed);
+}
+
+static void ldb_abandon(struct needle_map *map)
+{
+    struct leveldb_map *m = self(map);
+
+    (void)pthread_rwlock_wrlock(&m->db_lock);
+    atomic_store_explicit(&m->broken, true, memory_order_relaxed);
+    if (m->db != NULL)
+        leveldb_close(m->db);
+    m->db = NULL;
+    (void)pthread_rwlock_unlock(&m->db_lock);
+}
+
 static uint64_t ldb_memory_bytes(const struct needle_map *map)
 {
-    const struct leveldb_map *m = (const struct leveldb_map *)map;
+    struct leveldb_map *m = (struct leveldb_map *)(uintptr_t)map; /* only its lock is touched */
     uint64_t bytes = sizeof *m + PENDING_SLOTS * sizeof m->pending[0];
-    char *text = leveldb_property_value(m->db, "leveldb.approximate-memory-usage");
+    char *text = NULL;
+
+    (void)pthread_rwlock_rdlock(&m->db_lock);
+    if (m->db != NULL)
+        text = leveldb_property_value(m->db, "leveldb.approximate-memory-usage");
+    (void)pthread_rwlock_unlock(&m->db_lock);
     if (text != NULL)
         bytes += strtoull(text, NULL, 10);
     leveldb_free(text);
@@ -451,6 +480,7 @@ static void release(struct leveldb_map *m)
         leveldb_cache_destroy(m->cache);
     if (m->filter != NULL)
         leveldb_filterpolicy_destroy(m->filter);
+    (void)pthread_rwlock_destroy(&m->db_lock);
     free(m->pending);
     free(m->path);
     free(m);
@@ -465,7 +495,8 @@ static void ldb_free(struct needle_map *map)
         static const char above[KEY_BYTES + 1] = "\xff\xff\xff\xff\xff\xff\xff\xff\xff";
         leveldb_compact_range(m->db, above, sizeof above, above, sizeof above);
     }
-    leveldb_close(m->db);
+    if (m->db != NULL)
+        leveldb_close(m->db);
     m->db = NULL;
     int rc = clean ? seal(m) : 0;
     if (rc != 0)
@@ -482,6 +513,8 @@ static const struct needle_map_ops leveldb_ops = {
     .begin = ldb_begin,
     .commit = ldb_commit,
     .each = ldb_each,
+    .failed = ldb_failed,
+    .abandon = ldb_abandon,
     .memory_bytes = ldb_memory_bytes,
     .free = ldb_free,
 };
@@ -564,6 +597,7 @@ int needle_map_leveldb_new(const char *path, unsigned offset_width, uint32_t cac
     m->map.ops = &leveldb_ops;
     m->map.offset_width = offset_width;
     m->batch_number = 1;
+    (void)pthread_rwlock_init(&m->db_lock, NULL);
     m->path = strdup(path);
     m->pending = calloc(PENDING_SLOTS, sizeof m->pending[0]);
     if (m->path == NULL || m->pending == NULL)

@@ -142,8 +142,27 @@ bool store_loading(const struct store *s)
 void store_load_wait(struct store *s)
 {
     pthread_mutex_lock(&s->lock);
-    while (s->loading_locations > 0)
+    while (s->loading_locations > 0 || s->rebuilds > 0)
         pthread_cond_wait(&s->loaded, &s->lock);
+    pthread_mutex_unlock(&s->lock);
+}
+
+bool store_rebuild_begin(struct store *s)
+{
+    bool may;
+
+    pthread_mutex_lock(&s->lock);
+    may = !atomic_load(&s->stopping);
+    s->rebuilds += may;
+    pthread_mutex_unlock(&s->lock);
+    return may;
+}
+
+void store_rebuild_end(struct store *s)
+{
+    pthread_mutex_lock(&s->lock);
+    s->rebuilds--;
+    pthread_cond_broadcast(&s->loaded);
     pthread_mutex_unlock(&s->lock);
 }
 

@@ -29,7 +29,6 @@ struct store_options {
     uint64_t dirty_bytes;         /* -dirtyMB */
     uint64_t stage_bytes;         /* -stageMB: larger bodies wait in a file */
     uint64_t pool_bytes;          /* -poolMB: all chunks together */
-    uint64_t zero_ahead_bytes;
     uint64_t cut_keep_bytes;
     uint64_t size_limit_bytes;    /* until the master says otherwise */
     uint64_t min_free_bytes;      /* or */
@@ -47,7 +46,7 @@ int store_open(const struct store_options *o, struct store **out);
 /* Loads all volumes, one thread per location, in the background; volumes appear as they are ready. */
 int store_load_start(struct store *s);
 bool store_loading(const struct store *s);
-/* Waits for all loads (tools and tests). */
+/* Waits for all loads, and for maps that are being rebuilt (tools and tests). */
 void store_load_wait(struct store *s);
 /* Finishes queued writes, syncs, checkpoints, closes every volume cleanly.  Blocks.  No request may come afterwards. */
 void store_stop(struct store *s);

@@ -128,10 +128,13 @@ static int begin_closing(struct volume *v)
 {
     unsigned before = atomic_load(&v->no_write);
 
-    if ((before & VOLUME_LOADING) != 0 && (before & VOLUME_BROKEN) == 0)
-        return DFS_ELOADING;
-    before = atomic_fetch_or(&v->no_write, VOLUME_CLOSING);
-    return (before & VOLUME_CLOSING) != 0 ? DFS_EBUSY : 0;
+    do {
+        if ((before & VOLUME_LOADING) != 0 && (before & VOLUME_BROKEN) == 0)
+            return DFS_ELOADING;
+        if ((before & VOLUME_CLOSING) != 0)
+            return DFS_EBUSY;
+    } while (!atomic_compare_exchange_weak(&v->no_write, &before, before | VOLUME_CLOSING));
+    return 0;
 }
 
 static int close_if(struct volume *v, void *arg)

@@ -58,10 +58,12 @@ struct store {
     pthread_mutex_t lock;
     pthread_cond_t loaded; /* a location has finished loading */
     uint32_t loading_locations;
+    uint32_t rebuilds; /* maps that are being built anew */
     bool load_started, stopped;
     struct store_duplicate *duplicates;
 
     _Atomic uint64_t size_limit_bytes;
+    _Atomic uint64_t map_rebuilds; /* since start */
     atomic_bool stopping;
     atomic_uint loop_count;
     struct store_loop *loops[STORE_LOOPS_MAX];
@@ -89,6 +91,9 @@ void store_nudge_loops(struct store *s);
 void store_post_size_limit(struct disk_location *loc);
 /* One location has finished loading. */
 void store_location_loaded(struct store *s, struct disk_location *loc);
+/* A volume that was open is loaded once more; a stop waits for the end of it.  False: the store is stopping. */
+bool store_rebuild_begin(struct store *s);
+void store_rebuild_end(struct store *s);
 void store_add_duplicate(struct store *s, uint32_t id, const char *path);
 /* Runs fn(v) on the location's writer thread, behind what is queued there, and waits. */
 int store_on_writer(struct volume *v, int (*fn)(struct volume *v, void *arg), void *arg);

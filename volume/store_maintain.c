@@ -121,6 +121,7 @@ void store_maintain(struct store *s)
         disk_location_check(s->locations[i]);
     if (store_volumes(s, &list, &count) == 0) {
         for (uint32_t i = 0; i < count; i++) {
+            volume_map_retry(list[i]);
             expire(s, list[i], now_s);
             if (checkpoints < CHECKPOINTS_MAX && checkpoint_wanted(list[i], now_ms)) {
                 checkpoint(list[i], now_ms);

@@ -171,6 +171,7 @@ static void location_metrics(struct store *s, struct metric_text *out)
 {
     static const char resource[] = "SeaweedFS_volumeServer_resource";
     static const char max[] = "SeaweedFS_volumeServer_max_volumes";
+    static const char rebuilds[] = "SeaweedFS_volumeServer_index_rebuilds_total";
     char name[2 * VOLUME_PATH_MAX];
     struct location_info l;
     uint64_t max_volumes = 0;
@@ -188,6 +189,8 @@ static void location_metrics(struct store *s, struct metric_text *out)
     }
     head(out, max, "Number of volumes that there are slots for.");
     metric_text_printf(out, "%s %" PRIu64 "\n", max, max_volumes);
+    metric_text_printf(out, "# HELP %s Damaged leveldb indexes that were built anew.\n# TYPE %s counter\n%s %" PRIu64 "\n", rebuilds,
+                       rebuilds, rebuilds, atomic_load_explicit(&s->map_rebuilds, memory_order_relaxed));
 }
 
 void store_metrics(struct store *s, struct metric_text *out)

@@ -299,7 +299,6 @@ void vacuum_drop(struct volume *v)
 {
     struct vacuum *r = v->vacuum;
 
-    v->ldb_other = false; /* it will be opened in B.ldb */
     if (r == NULL)
         return;
     atomic_store_explicit(&r->cancel, true, memory_order_relaxed);

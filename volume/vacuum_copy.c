@@ -387,20 +387,26 @@ static int read_rows(struct vacuum *r, uint64_t *pos, uint64_t to, uint32_t *cou
 }
 
 /* Leaves of the rows just read those whose needle is still live where they say. */
-static uint32_t keep_live(struct vacuum *r, uint32_t count)
+static int keep_live(struct vacuum *r, uint32_t *count)
 {
     uint32_t kept = 0;
+    int rc = 0;
 
     epoch_online(r->epoch);
-    for (uint32_t i = 0; i < count; i++) {
+    for (uint32_t i = 0; i < *count && rc == 0; i++) {
         const struct idx_row *row = &r->rows[i];
         struct needle_value value;
-        if (!idx_row_deletes(row) && needle_map_get(r->gen->map, row->key, &value) == 0 && !value.deleted &&
-            value.offset.units8 == row->offset.units8 && value.size == row->size)
+        if (idx_row_deletes(row))
+            continue;
+        rc = volume_gen_find(r->gen, row->key, &value);
+        if (rc == 0 && !value.deleted && value.offset.units8 == row->offset.units8 && value.size == row->size)
             r->rows[kept++] = *row;
+        if (rc == DFS_ENOTFOUND)
+            rc = 0;
     }
     epoch_offline(r->epoch);
-    return kept;
+    *count = kept;
+    return rc;
 }
 
 static int copy_live_row(struct vacuum *r, const struct idx_row *row)
@@ -410,8 +416,9 @@ static int copy_live_row(struct vacuum *r, const struct idx_row *row)
     bool expired;
     int rc;
 
-    if (needle_map_get(r->map, row->key, &value) == 0)
-        return 0; /* the same row twice */
+    rc = needle_map_get(r->map, row->key, &value);
+    if (rc != DFS_ENOTFOUND)
+        return rc; /* the same row twice, or the map failed */
     rc = copy_record(r, row, true, &expired);
     if (rc != 0)
         return rc;
@@ -467,7 +474,9 @@ static int copy_live_sorted(struct vacuum *r)
     if (all == NULL)
         return DFS_ENOMEM;
     while ((rc = read_rows(r, &pos, r->idx_end, &count)) == 0 && count > 0) {
-        count = keep_live(r, count);
+        rc = keep_live(r, &count);
+        if (rc != 0)
+            break;
         if (count > stats.live_count - n)
             count = (uint32_t)(stats.live_count - n); /* rows that stand there twice */
         memcpy(all + n, r->rows, count * sizeof *all);
@@ -491,7 +500,8 @@ int vacuum_copy_live(struct vacuum *r)
         rc = copy_live_sorted(r);
     else
         while (rc == 0 && (rc = read_rows(r, &pos, r->idx_end, &count)) == 0 && count > 0)
-            rc = copy_live_rows(r, keep_live(r, count));
+            if ((rc = keep_live(r, &count)) == 0)
+                rc = copy_live_rows(r, count);
     if (rc == 0)
         r->idx_done = r->idx_end;
     return rc;
@@ -503,9 +513,12 @@ static int copy_tail_row(struct vacuum *r, const struct idx_row *row)
 {
     struct needle_offset at = needle_offset_of(r->dat_bytes);
     struct needle_value value;
-    bool expired, have = needle_map_get(r->map, row->key, &value) == 0 && !value.deleted;
-    int rc;
+    bool expired, have;
+    int rc = needle_map_get(r->map, row->key, &value);
 
+    if (rc != 0 && rc != DFS_ENOTFOUND)
+        return rc;
+    have = rc == 0 && !value.deleted;
     (void)needle_map_delete(r->dropped, row->key, NULL);
     if (idx_row_deletes(row)) {
         if (!have)

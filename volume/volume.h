@@ -130,7 +130,7 @@ struct volume {
     struct idx_row *idx_pending; /* rows not in the file yet */
     uint32_t idx_pending_count, idx_pending_cap;
     struct vacuum *vacuum;   /* a run in progress, else NULL */
-    bool ldb_other;          /* leveldb: the map is in VACUUM_LDB_SUFFIX, since the last vacuum */
+    bool ldb_other;          /* leveldb: the map is in VACUUM_LDB_SUFFIX, since the last vacuum; also the loader's */
     struct volume_appends appends;
 
     /* numbers for /status and heartbeats; written by the writer or loader, relaxed */
@@ -144,6 +144,11 @@ struct volume {
     _Atomic uint64_t ckp_at_ms;       /* when it was tried last */
     _Atomic uint64_t idx_rows_replayed; /* rows that the last opening had to apply */
     atomic_uint generations;          /* alive: a mount waits until those of before are closed */
+
+    /* map_rebuild.c */
+    struct work rebuild;          /* queued or running while the volume is VOLUME_LOADING for it */
+    atomic_bool rebuild_again;    /* the last attempt failed and may be repeated */
+    atomic_uint map_rebuilds;     /* since start */
 
     pthread_mutex_t lock; /* reason; gen while it is exchanged or a reference of it is taken */
     char reason[256];     /* why it is damaged or broken, for /status and logs */
@@ -202,6 +207,10 @@ int volume_new(struct disk_location *loc, uint32_t id, struct bytes collection, 
 /* Opens, repairs what may be repaired, builds the map, publishes the first generation.  On failure the volume is VOLUME_BROKEN
  * with a reason, files untouched.  Loader thread. */
 int volume_load(struct volume *v);
+/* The same for a volume that was closed because its map failed: the map is built anew from the other files, in memory if
+ * in_memory or if the leveldb cannot be used; published by the writer.  On failure the volume stays VOLUME_LOADING and why says
+ * what it was.  Maintenance thread. */
+int volume_load_again(struct volume *v, bool in_memory, char why[256]);
 /* Removes the files of a volume that is closed: the .dat first, whose absence is what makes the volume gone, then its folder is
  * synced, then what belonged to it.  Blocks. */
 int volume_remove_files(struct volume *v);
@@ -215,6 +224,15 @@ int volume_close(struct volume *v);
 int volume_gen_new(struct volume *v, int fd, struct needle_map *map, uint16_t revision, uint64_t end, struct volume_gen **out);
 /* Installs g (its reference is taken), retiring the old one.  Loader or writer thread. */
 void volume_publish(struct volume *v, struct volume_gen *g);
+
+/* ---- map_rebuild.c: a map that fails is a cache that is built anew ---- */
+/* needle_map_get() in a published map.  An error of the map's own starts its rebuild and is DFS_ELOADING. */
+int volume_gen_find(const struct volume_gen *g, uint64_t key, struct needle_value *out);
+/* The map of g has failed.  If g is the volume's, it is VOLUME_LOADING from here on, until the maintenance thread has built
+ * another.  Any thread that holds g; never blocks. */
+void volume_map_suspect(const struct volume_gen *g);
+/* Another attempt, if the last one failed.  Maintenance. */
+void volume_map_retry(struct volume *v);
 
 /* ---- volume_index.c: .idx rows and checkpoints; writer thread ---- */
 /* Remembers a row to be written; volume_index_flush writes all rows of the batch in one call.  A failed write marks the volume

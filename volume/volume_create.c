@@ -261,6 +261,7 @@ int volume_close(struct volume *v)
     rc = v->idx_fd < 0 ? 0 : volume_index_checkpoint(v); /* without one the load has said so */
     commit_map(v, g);
     volume_publish(v, NULL);
+    v->ldb_other = false; /* it will be opened in B.ldb */
     disk_close(&v->idx_fd);
     return rc;
 }

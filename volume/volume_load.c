@@ -18,6 +18,7 @@
 #include "net/log.h"
 #include "volume/disk_location.h"
 #include "volume/store_internal.h"
+#include "volume/vacuum.h"
 
 /* Rows whose records stand in the last so many bytes are compared with them when no checkpoint speaks for them. */
 #define VERIFY_TAIL_OWN ((uint64_t)64 << 20)
@@ -45,13 +46,11 @@ void load_remark(struct load *l, bool damaged, const char *fmt, ...)
 static int broken(struct load *l, int rc, const char *fmt, ...) __attribute__((format(printf, 3, 4)));
 static int broken(struct load *l, int rc, const char *fmt, ...)
 {
-    char text[sizeof l->reason];
     va_list ap;
 
     va_start(ap, fmt);
-    (void)vsnprintf(text, sizeof text, fmt, ap);
+    (void)vsnprintf(l->why, sizeof l->why, fmt, ap);
     va_end(ap);
-    volume_set_no_write(l->v, VOLUME_BROKEN, "%s", text);
     return rc;
 }
 
@@ -107,7 +106,7 @@ static int open_dat(struct load *l)
     l->dat_bytes = (uint64_t)st.st_size;
     l->modified_s = (uint64_t)st.st_mtim.tv_sec;
     if ((uint64_t)st.st_blocks * 512 > l->dat_bytes)
-        l->v->preallocated_bytes = (uint64_t)st.st_blocks * 512;
+        l->preallocated_bytes = (uint64_t)st.st_blocks * 512;
     return read_superblock(l);
 }
 
@@ -282,27 +281,37 @@ int load_apply(struct load *l, const struct idx_row *row)
 
 /* ---- the map ---- */
 
+static int new_leveldb(struct load *l, bool empty, struct needle_map_checkpoint *c)
+{
+    char path[VOLUME_PATH_MAX + VOLUME_SUFFIX_MAX];
+    int rc = 0;
+
+    (void)snprintf(path, sizeof path, "%s%s", l->v->base, l->v->ldb_other ? VACUUM_LDB_SUFFIX : VOLUME_LDB_SUFFIX);
+    if (empty)
+        rc = volume_remove_folder(path);
+    if (rc == 0)
+        rc = needle_map_leveldb_new(path, l->width_out, store_options_get(l->v->store)->leveldb_cache_bytes, c, &l->map);
+    l->map_failed = rc != 0;
+    return rc;
+}
+
 int load_new_map(struct load *l, bool empty)
 {
     const struct store_options *o = store_options_get(l->v->store);
     struct needle_map_checkpoint c = {0};
-    char path[VOLUME_PATH_MAX + VOLUME_SUFFIX_MAX];
-    int rc = 0;
+    int rc;
 
     if (l->map != NULL)
         needle_map_free(l->map);
     l->map = NULL;
     l->map_rows = 0;
     l->rows_applied = 0;
-    if (o->index_kind == NEEDLE_MAP_MEMORY)
+    if (o->index_kind == NEEDLE_MAP_MEMORY || l->map_from == LOAD_MAP_MEMORY)
         return needle_map_memory_new(NULL, l->width_out, l->width == 0 ? 0 : l->idx_bytes / idx_row_bytes(l->width),
                                      &l->map);
-    (void)snprintf(path, sizeof path, "%s" VOLUME_LDB_SUFFIX, l->v->base);
+    empty |= l->map_from == LOAD_MAP_EMPTY;
     for (int attempt = 0; attempt < 2; attempt++) {
-        if (empty)
-            rc = volume_remove_folder(path);
-        if (rc == 0)
-            rc = needle_map_leveldb_new(path, l->width_out, o->leveldb_cache_bytes, &c, &l->map);
+        rc = new_leveldb(l, empty, &c);
         if (rc != 0)
             return rc;
         if (c.idx_rows == 0)
@@ -542,6 +551,25 @@ static void set_state(struct load *l)
     }
 }
 
+/* Loops look at some of these: what has not changed is not written. */
+static void set_fixed(struct load *l)
+{
+    struct volume *v = l->v;
+
+    if (!l->again || memcmp(&v->sb, &l->sb, sizeof v->sb) != 0) {
+        pthread_mutex_lock(&v->lock);
+        v->sb = l->sb;
+        pthread_mutex_unlock(&v->lock);
+    }
+    if (v->offset_width != l->width_out)
+        v->offset_width = l->width_out;
+    if (l->preallocated_bytes != 0)
+        v->preallocated_bytes = l->preallocated_bytes;
+    /* Rows of before that could not be written: they are in what was loaded. */
+    v->idx_pending_count = 0;
+    v->idx_behind = false;
+}
+
 static int publish(struct load *l)
 {
     struct volume *v = l->v;
@@ -549,8 +577,7 @@ static int publish(struct load *l)
     uint64_t limit_bytes;
     int rc;
 
-    v->sb = l->sb;
-    v->offset_width = l->width_out;
+    set_fixed(l);
     v->size_limit_bytes = store_size_limit(v->store);
     rc = volume_gen_new(v, l->fd, l->map, l->sb.compact_revision, l->dat_bytes, &g);
     if (rc != 0)
@@ -576,6 +603,12 @@ static int publish(struct load *l)
     if (limit_bytes != store_size_limit(v->store))
         store_post_size_limit(v->location); /* it came in between */
     return 0;
+}
+
+static int publish_on_writer(struct volume *v, void *arg)
+{
+    (void)v;
+    return publish(arg);
 }
 
 /* Offsets of 4 bytes wrap at 32 GiB: rows of what lies beyond point into other records. */
@@ -616,24 +649,56 @@ static int build(struct load *l)
         rc = create_empty_idx(l);
     if (rc == 0) {
         write_missing_vif(l);
-        rc = publish(l);
+        rc = l->again ? store_on_writer(l->v, publish_on_writer, l) : publish(l);
     }
     if (rc != 0)
         return broken(l, rc, "cannot load '%s': %s", l->v->base, dfs_err_text(rc));
     return 0;
 }
 
-int volume_load(struct volume *v)
+/* *map_failed: another kind of map is worth a try. */
+static int load_once(struct volume *v, enum load_map from, bool again, bool *map_failed, char why[256])
 {
-    struct load l = {.v = v, .fd = -1, .idx_fd = -1, .can_write = true};
+    struct load l = {.v = v, .map_from = from, .again = again, .fd = -1, .idx_fd = -1, .can_write = true};
     int rc = open_all(&l);
 
     if (rc == 0)
         rc = build(&l);
-    if (l.map != NULL)
-        needle_map_free(l.map);
+    *map_failed = rc != 0 && (l.map_failed || (l.map != NULL && needle_map_failed(l.map)));
+    if (rc != 0)
+        memcpy(why, l.why, sizeof l.why);
+    needle_map_free(l.map);
     dat_scan_release(&l.scan);
     disk_close(&l.fd);
     disk_close(&l.idx_fd);
     return rc;
+}
+
+static int load_from(struct volume *v, enum load_map from, bool again, char why[256])
+{
+    bool map_failed;
+    int rc = load_once(v, from, again, &map_failed, why);
+
+    while (rc != 0 && map_failed && from < LOAD_MAP_MEMORY) {
+        from++;
+        log_warning("volume %" PRIu32 ": its leveldb index fails, %s: %s", v->id,
+                    from == LOAD_MAP_EMPTY ? "it is built anew" : "it is kept in memory until the next start", why);
+        rc = load_once(v, from, again, &map_failed, why);
+    }
+    return rc;
+}
+
+int volume_load(struct volume *v)
+{
+    char why[256] = "";
+    int rc = load_from(v, LOAD_MAP_KEPT, false, why);
+
+    if (rc != 0)
+        volume_set_no_write(v, VOLUME_BROKEN, "%s", why);
+    return rc;
+}
+
+int volume_load_again(struct volume *v, bool in_memory, char why[256])
+{
+    return load_from(v, in_memory ? LOAD_MAP_MEMORY : LOAD_MAP_EMPTY, true, why);
 }

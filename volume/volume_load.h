@@ -15,8 +15,19 @@
 /* Bytes of .idx read at once: a whole number of rows of either width. */
 #define IDX_PIECE_BYTES (IDX_ROW_BYTES_4 * IDX_ROW_BYTES_5 * 3855u)
 
+/* Where the map comes from; each is tried when the one before failed by an error of the map's own. */
+enum load_map {
+    LOAD_MAP_KEPT,   /* leveldb: what was closed cleanly is used */
+    LOAD_MAP_EMPTY,  /* leveldb: all from the .idx */
+    LOAD_MAP_MEMORY, /* whatever the options say: better served from memory than not at all */
+};
+
 struct load {
     struct volume *v;
+    enum load_map map_from;
+    bool again;              /* it was open before: the writer may be looking at it */
+    bool map_failed;         /* the map could not even be opened */
+    char why[256];           /* why it cannot be opened */
     int fd, idx_fd;
     bool can_write;          /* files and folder: else nothing is repaired */
     struct superblock sb;
@@ -24,6 +35,7 @@ struct load {
     uint64_t first_pos;      /* end of the superblock */
     uint64_t dat_bytes;      /* shrinks when a torn tail is cut */
     uint64_t modified_s;
+    uint64_t preallocated_bytes;
     uint64_t idx_bytes;
     unsigned width;          /* of the rows in the file; 0 = they cannot be read */
     unsigned width_out;      /* what the volume goes on with */

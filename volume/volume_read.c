@@ -62,8 +62,10 @@ static int refusal(struct volume *v, const struct volume_gen *g)
         return DFS_EIO;
     if ((bits & VOLUME_LOADING) != 0)
         return DFS_ELOADING;
-    if ((bits & VOLUME_OFFLINE) != 0 || g == NULL)
+    if ((bits & VOLUME_OFFLINE) != 0)
         return DFS_EUNAVAILABLE;
+    if (g == NULL) /* or it has come this very moment */
+        return volume_gen_peek(v) != NULL ? DFS_ELOADING : DFS_EUNAVAILABLE;
     return 0;
 }
 
@@ -71,7 +73,7 @@ static int refusal(struct volume *v, const struct volume_gen *g)
 
 static int locate(struct needle_read *r, const struct volume_gen *g)
 {
-    int rc = needle_map_get(g->map, r->fid.key, &r->value);
+    int rc = volume_gen_find(g, r->fid.key, &r->value);
 
     if (rc != 0)
         return rc;
@@ -220,7 +222,7 @@ static int hold(struct needle_read *r, const struct volume_gen *g)
         return 0;
     r->gen = volume_gen_ref(r->volume);
     if (r->gen == NULL)
-        return DFS_EUNAVAILABLE;
+        return refusal(r->volume, NULL);
     if (r->gen == g || needle_map_may_block(r->gen->map))
         return 0;
     return locate(r, r->gen);

@@ -221,7 +221,7 @@ static void run_old(struct work *work)
 static int look(struct needle_write *w, struct volume_gen *g)
 {
     struct needle_value value;
-    int rc = needle_map_get(g->map, w->fid.key, &value);
+    int rc = volume_gen_find(g, w->fid.key, &value);
 
     if (rc == DFS_ENOTFOUND || (rc == 0 && value.deleted)) {
         w->old.looked = true;
