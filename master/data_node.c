@@ -47,10 +47,10 @@ uint64_t data_node_free_slots(const struct data_node *n)
 
 int data_node_channel(struct data_node *n, struct loop *loop, struct grpc_channel **out)
 {
-    int rc = n->closed ? DFS_ECANCELLED : 0;
+    int rc = n->closed ? DFS_ECANCELLED : n->reachable ? 0 : DFS_EUNAVAILABLE;
 
     if (rc == 0 && n->channel == NULL)
-        rc = grpc_channel_new(loop, &n->addr, NULL, NULL, &n->channel);
+        rc = grpc_channel_new(loop, &n->reach, NULL, NULL, &n->channel);
     if (rc == 0)
         *out = n->channel;
     return rc;

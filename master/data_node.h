@@ -44,6 +44,9 @@ struct data_node {
     struct topo_volume **volumes;
     uint32_t volume_count, volume_cap;
 
+    struct addr reach;             /* addr with a numeric host, once reachable: see node_reach.h */
+    bool reachable, looking_up;
+    uint64_t lookup_again_ms;      /* a look-up failed; 0 = none did */
     struct grpc_channel *channel;  /* made on first use */
     bool closed;                   /* the master is ending: no new channel */
     uint64_t backoff_until_ms;
@@ -63,7 +66,7 @@ void data_node_close(struct data_node *n);
 /* Slots for new volumes; 0 when down. */
 uint64_t data_node_free_slots(const struct data_node *n);
 
-/* The channel to it, dialled on first use.  DFS_ECANCELLED once closed. */
+/* The channel to it, dialled on first use.  DFS_ECANCELLED once closed, DFS_EUNAVAILABLE while its name is looked up. */
 int data_node_channel(struct data_node *n, struct loop *loop, struct grpc_channel **out);
 
 /* The set of volumes it holds, kept by topology.c together with the volume's own list.  DFS_ENOMEM. */

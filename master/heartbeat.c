@@ -8,6 +8,7 @@
 
 #include "master/assign.h"
 #include "master/master.h"
+#include "master/node_reach.h"
 #include "needle/err.h"
 #include "needle/superblock.h"
 #include "net/grpc.h"
@@ -117,19 +118,6 @@ static void greet(struct master_server *m, struct grpc_call *call)
     grpc_call_send(call, &resp.base);
 }
 
-/* Calls to the old port end here, and what waited for them may call this server at once: by the new address. */
-static void move_channel(struct data_node *n, const struct addr *addr)
-{
-    struct grpc_channel *old = NULL;
-
-    if (n->addr.grpc_port != addr->grpc_port) {
-        old = n->channel;
-        n->channel = NULL;
-    }
-    n->addr = *addr;
-    grpc_channel_free(old);
-}
-
 /* The first beat of a stream: who is it? */
 static struct data_node *bind_node(struct master_server *m, struct grpc_call *call, const MasterPb__Heartbeat *hb)
 {
@@ -154,7 +142,7 @@ static struct data_node *bind_node(struct master_server *m, struct grpc_call *ca
         grpc_call_cancel(n->stream);
         topology_node_down(&m->topology, n);
     }
-    move_channel(n, &addr);
+    node_reach(m, n, &addr);
     n->stream = call;
     n->up = true;
     data_node_allocation_worked(n);

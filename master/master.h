@@ -56,7 +56,8 @@ struct master_server {
     char self_grpc[ADDR_TEXT_MAX + 8]; /* "ip:port.grpcPort" */
     struct replica_placement default_placement;
 
-    struct work_pool *pool;
+    struct work_pool *pool;  /* writes the state */
+    struct work_pool *names; /* looks names up */
     struct work_pool *metrics_pool; /* NULL without options.more_metrics; apart, so that it ends before what it answers */
     struct sequencer *sequencer;
     struct topology topology;

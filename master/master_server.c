@@ -7,6 +7,7 @@
 
 #include "master/assign.h"
 #include "master/master.h"
+#include "master/node_reach.h"
 #include "needle/check.h"
 #include "needle/err.h"
 #include "net/clock.h"
@@ -47,6 +48,7 @@ static void on_sweep(void *arg)
     struct master_server *m = arg;
 
     heartbeat_sweep(m);
+    node_reach_sweep(m);
     assign_sweep(m);
     if (loop_now_ms(m->loop) - m->start_ms < MASTER_WARM_UP_MS + 2 * MASTER_SWEEP_MS)
         assign_retry(m);
@@ -238,6 +240,8 @@ int master_server_new(struct loop *loop, const struct master_options *o, struct 
     m->topology.arg = m;
     rc = work_pool_new("dfs-m-state", 1, &m->pool);
     if (rc == 0)
+        rc = work_pool_new("dfs-m-names", 1, &m->names);
+    if (rc == 0)
         rc = sequencer_open(m->options.dir, loop, m->pool, &m->sequencer);
     if (rc != 0)
         goto fail;
@@ -314,6 +318,7 @@ void master_server_free(struct master_server *m)
     http_server_free(m->http_metrics);
     grpc_server_free(m->grpc);
     work_pool_free(m->pool);
+    work_pool_free(m->names);
     loop_run_posted(m->loop); /* a state that was being written */
     topology_release(&m->topology);
     sequencer_free(m->sequencer);

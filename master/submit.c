@@ -168,10 +168,12 @@ static int start_upload(struct submit *s)
     struct master_req *q = s->req;
     const struct data_node *n = q->assign.volume->replicas[q->assign.at].node;
     struct bytes type = http_header_get(&q->http->head, "Content-Type");
-    struct http_call_request call = {.addr = &n->addr, .method = HTTP_POST, .deadline_ms = UPLOAD_TIMEOUT_MS,
+    struct http_call_request call = {.addr = &n->reach, .method = HTTP_POST, .deadline_ms = UPLOAD_TIMEOUT_MS,
                                      .ops = &upload_ops, .arg = s};
     char target[512], headers[1024];
 
+    if (!n->reachable)
+        return DFS_EUNAVAILABLE;
     fid_format(&q->assign.fid, s->fid);
     snprintf(s->url, sizeof s->url, "%s", n->url);
     upload_target(s, target, sizeof target);
@@ -322,8 +324,8 @@ static void delete_one(struct batch *b, struct batch_item *it)
     }
     target[0] = '/';
     call.target = bytes_of(target, 1 + fid_format(&fid, target + 1));
-    call.addr = &v->replicas[0].node->addr;
-    if (http_call_start(b->req->master->client, &call, NULL) == 0) {
+    call.addr = &v->replicas[0].node->reach;
+    if (v->replicas[0].node->reachable && http_call_start(b->req->master->client, &call, NULL) == 0) {
         b->pending++;
     } else {
         it->status = 500;

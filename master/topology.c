@@ -127,7 +127,7 @@ void topology_sums(const struct topology *t, struct topology_sums *out)
             continue;
         }
         out->nodes_up++;
-        out->nodes_loading += n->loading;
+        out->nodes_loading += n->loading || !n->reachable;
         out->max_volumes += n->max_volumes;
         out->free_slots += data_node_free_slots(n);
         out->volumes += n->volume_count;

@@ -109,7 +109,7 @@ uint64_t topo_volume_size(const struct topo_volume *v);
 
 /* Sums over nodes that are up. */
 struct topology_sums {
-    uint32_t nodes_up, nodes_down, nodes_loading; /* loading ones are up, too */
+    uint32_t nodes_up, nodes_down, nodes_loading; /* loading ones, and those whose name is looked up, are up, too */
     uint64_t max_volumes, free_slots, volumes;
 };
 void topology_sums(const struct topology *t, struct topology_sums *out);

@@ -40,7 +40,7 @@ static bool host_taken(const struct placing *p, const struct data_node *n)
 
 static bool usable(const struct placing *p, const struct data_node *n)
 {
-    return data_node_free_slots(n) > 0 && n->backoff_until_ms <= p->now_ms && !chosen_already(p, n);
+    return data_node_free_slots(n) > 0 && n->reachable && n->backoff_until_ms <= p->now_ms && !chosen_already(p, n);
 }
 
 enum place_rule { MAIN_SERVER, SAME_RACK, OTHER_RACK, OTHER_DATA_CENTER };
@@ -160,9 +160,9 @@ static void explain(const struct placing *p, struct replica_placement rp, char *
             full++;
         else if (!place_filter_match(p->filter, n))
             elsewhere++;
-        else if (n->backoff_until_ms > p->now_ms) {
+        else if (!n->reachable || n->backoff_until_ms > p->now_ms) {
             resting++;
-            error = n->last_error;
+            error = n->reachable ? n->last_error : "its name cannot be looked up";
         } else {
             count_place(&centers, n, false);
             count_place(&racks, n, true);

@@ -92,7 +92,26 @@ def a_stop_answers_who_waits(m, v):
     c.ok('and cleanly', 'stopped cleanly' in m.log_text())
 
 
+def servers_may_have_names():
+    m = Master(o.dfs, options=['-volumeSizeLimitMB=64', '-growth=1', '-pulseSeconds=1'])
+    v = VolumeServer(o.dfs, m.full, options=['-max=10', '-pulseSeconds=1', '-ip=localhost'], wait=False)
+    wait_for('the server', lambda: list(m.nodes()) == [f'localhost:{v.port}'])
+    c.equal('a volume is made at a server with a name', m.assign().get('url'), f'localhost:{v.port}')
+    body, head = form(b'hello')
+    status, _, answer = ask(m.master, '/submit', 'POST', body, head)
+    c.equal('and a body is handed on to it', status, 201)
+    fid = json.loads(answer)['fid']
+    c.equal('and a delete', json.loads(ask(m.master, f'/delete?fid={fid}')[2])['Results'][0]['status'], 202)
+    lost = VolumeServer(o.dfs, m.full, options=['-max=10', '-pulseSeconds=1', '-ip=no-such-host.invalid'], wait=False, name='lost')
+    wait_for('the other', lambda: len(m.nodes()) == 2)
+    before = time.monotonic()
+    c.ok('a name that nobody knows holds nobody up', all('fid' in m.assign() for _ in range(20)) and time.monotonic() - before < 5)
+    for p in (lost, v, m):
+        c.equal(f'{p.name} ends', p.end(), 0)
+
+
 no_volume_is_made_while_others_load()
+servers_may_have_names()
 master, volume = a_pause_takes_no_server_down()
 each_vacuum_is_a_run_of_its_own(master)
 growths_say_what_they_cannot_do(master)

@@ -40,6 +40,7 @@ static struct data_node *add_node(const char *host, unsigned port, const char *d
     snprintf(a.host, sizeof a.host, "%s", host);
     assert_int_equal(topology_node(&topology, &a, &n), 0);
     n->up = true;
+    n->reachable = true;
     n->max_volumes = max;
     snprintf(n->data_center, sizeof n->data_center, "%s", dc);
     snprintf(n->rack, sizeof n->rack, "%s", rack);
