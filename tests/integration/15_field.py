@@ -291,6 +291,9 @@ def g13_leveldb_damage():
                          ('all removed', lambda: shutil.rmtree(base))):
         damage()
         s = again(s, ['-volume.index=leveldb'])
+        # What only shows when it is read is answered with "loading" for as long as the index is built anew, and with nothing else.
+        c.equal(f'G13 leveldb with {name}: nothing but "loading"', [x for x in ledger.wrong(s.volume) if ': 503,' not in x][:2], [])
+        wait_for('the index', lambda: ledger.wrong(s.volume) == [], 20)
         c.equal(f'G13 leveldb with {name}: all is served', ledger.wrong(s.volume)[:2], [])
         c.equal(f'G13 {name}: SIGTERM', s.end(), 0)
 
