@@ -85,15 +85,23 @@ static void sleep_locked(struct worker *self)
         pthread_cond_wait(&self->wake, &pool->lock);
 }
 
-static bool wake_one_locked(struct worker **list)
+/* Takes one out of the list; to be signalled without the lock, so that it does not wake up to wait for it. */
+static struct worker *take_idle_locked(struct worker **list)
 {
     struct worker *worker = *list;
-    if (worker == NULL)
-        return false;
-    *list = worker->next_idle;
-    worker->woken = true;
-    pthread_cond_signal(&worker->wake);
-    return true;
+    if (worker != NULL) {
+        *list = worker->next_idle;
+        worker->woken = true;
+    }
+    return worker;
+}
+
+static bool wake_one_locked(struct worker **list)
+{
+    struct worker *worker = take_idle_locked(list);
+    if (worker != NULL)
+        pthread_cond_signal(&worker->wake);
+    return worker != NULL;
 }
 
 static void on_posted(struct loop_msg *msg)
@@ -184,12 +192,17 @@ int work_pool_new(const char *name, uint32_t threads, struct work_pool **out)
 void work_submit(struct work_pool *pool, struct work *w)
 {
     CHECK(w->run != NULL && (w->done == NULL || w->loop != NULL));
+    struct worker *worker = NULL;
     __atomic_add_fetch(&pool->pending, 1, __ATOMIC_RELAXED);
     pthread_mutex_lock(&pool->lock);
     queue_push(w->privileged ? &pool->privileged : &pool->normal, w);
-    if (!w->privileged || !wake_one_locked(&pool->idle_privileged))
-        wake_one_locked(&pool->idle_general);
+    if (w->privileged)
+        worker = take_idle_locked(&pool->idle_privileged);
+    if (worker == NULL)
+        worker = take_idle_locked(&pool->idle_general);
     pthread_mutex_unlock(&pool->lock);
+    if (worker != NULL)
+        pthread_cond_signal(&worker->wake);
 }
 
 uint32_t work_pending(const struct work_pool *pool)

@@ -81,9 +81,10 @@ void append_queue_cmd(struct append_queue *q, struct writer_cmd *cmd)
     while (!atomic_compare_exchange_weak_explicit(&q->inbox, &head, cmd, memory_order_release, memory_order_relaxed));
     if (head != NULL)
         return; /* whoever found it empty wakes the writer */
+    /* The lock puts this behind a look at the inbox that is going on; signalled without it, the writer need not wait for it. */
     pthread_mutex_lock(&q->lock);
-    pthread_cond_signal(&q->wake);
     pthread_mutex_unlock(&q->lock);
+    pthread_cond_signal(&q->wake);
 }
 
 void append_queue_run_write(struct writer_cmd *cmd)
