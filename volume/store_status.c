@@ -189,8 +189,8 @@ static void location_metrics(struct store *s, struct metric_text *out)
     }
     head(out, max, "Number of volumes that there are slots for.");
     metric_text_printf(out, "%s %" PRIu64 "\n", max, max_volumes);
-    metric_text_printf(out, "# HELP %s Damaged leveldb indexes that were built anew.\n# TYPE %s counter\n%s %" PRIu64 "\n", rebuilds,
-                       rebuilds, rebuilds, atomic_load_explicit(&s->map_rebuilds, memory_order_relaxed));
+    metric_text_printf(out, "# HELP %s Damaged leveldb indexes that were built anew.\n# TYPE %s counter\n%s %" PRIu64 "\n",
+                       rebuilds, rebuilds, rebuilds, atomic_load_explicit(&s->map_rebuilds, memory_order_relaxed));
 }
 
 void store_metrics(struct store *s, struct metric_text *out)
