@@ -383,7 +383,7 @@ def g20_many_volumes_garbage():
             else:
                 ledger.wrote(p, ask(s.volume, p)[2])
         fill = os.path.join(d, 'fill')
-        with open(fill, 'wb') as f:
+        with open(fill, 'wb', buffering=0) as f:
             try:
                 while True:
                     f.write(b'\1' * 65536)
