@@ -60,8 +60,9 @@ static int check_address(struct bytes entry, void *arg)
 static const char *check_addresses(const char *value)
 {
     bool any = false;
+    int rc = addr_list_each(bytes_str(value), check_address, &any);
 
-    return addr_list_each(bytes_str(value), check_address, &any) == 0 && any ? NULL : "is no list of host:port or host:port.grpcPort";
+    return rc == 0 && any ? NULL : "is no list of host:port or host:port.grpcPort";
 }
 
 static const char *check_no_dir_idx(const char *value)

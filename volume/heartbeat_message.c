@@ -178,7 +178,9 @@ bool heartbeat_send_changes(struct grpc_call *call, const struct heartbeat_repor
     uint64_t limit = store_size_limit(now->s->store);
     uint32_t i = 0, j = 0;
     bool told = false;
-    if (before == NULL || before->loading != now->loading || !rows_new(&came, now->n, sizeof(MasterPb__VolumeShortInformationMessage)) ||
+    if (before == NULL || before->loading != now->loading)
+        goto out;
+    if (!rows_new(&came, now->n, sizeof(MasterPb__VolumeShortInformationMessage)) ||
         !rows_new(&went, before->n, sizeof(MasterPb__VolumeShortInformationMessage)))
         goto out;
     while (i < before->n || j < now->n) {
