@@ -194,8 +194,10 @@ static void run_publish(struct writer_cmd *cmd)
     disk_close(&v->idx_fd);
     volume_index_attach(v, r->idx_fd, r->idx_bytes, r->idx_crc);
     r->idx_fd = r->dat_fd = -1;
+    /* The rest of it stays what it was, and loops look at that. */
     pthread_mutex_lock(&v->lock);
-    v->sb = r->sb;
+    v->sb.compact_revision = r->sb.compact_revision;
+    v->sb.extra_bytes = r->sb.extra_bytes;
     pthread_mutex_unlock(&v->lock);
     v->append_pos = r->dat_bytes;
     v->preallocated_bytes = 0;
@@ -388,6 +390,9 @@ int store_vacuum_compact(struct store *s, uint32_t volume_id, uint64_t prealloca
         return rc;
     }
     rc = compact(r);
+    /* Its argument lives as long as this call; the commit copies too, for another caller. */
+    r->progress = NULL;
+    r->progress_arg = NULL;
     before = r->dat_end;
     after = r->dat_bytes;
     if (rc != 0) {

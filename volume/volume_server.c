@@ -490,14 +490,16 @@ void volume_server_free(struct volume_server *s)
         undo_queue_free(l->undos);
         volume_lookup_free(l->lookup);
         vs_read_loop_release(l);
-        loop_free(l->loop);
     }
+    /* Its threads may still be waking a loop that has taken their message already. */
+    if (s->store != NULL)
+        store_free(s->store);
+    for (uint32_t i = 0; i < s->loop_count; i++)
+        loop_free(s->loops[i].loop);
     if (s->control != NULL)
         loop_free(s->control);
     free(s->loops);
     free(s->loop_list);
-    if (s->store != NULL)
-        store_free(s->store);
     server_metrics_release(&s->metrics);
     whitelist_release(&s->white_list);
     free(s);
