@@ -49,6 +49,7 @@ static int allocate_in(struct disk_location *loc, const struct allocation *a)
     if (rc != 0)
         return rc;
     v->offset_width = disk_location_offset_width(loc);
+    v->sb = a->sb; /* before a heartbeat may tell of it */
     /* The name first: two requests for one id must not both make files. */
     rc = store_table_add(loc->store, v);
     if (rc != 0) {

@@ -180,8 +180,11 @@ int volume_create(struct volume *v, const struct superblock *sb, uint64_t preall
         return rc;
     if (disk_stat(path_of(v, ".dat", path), &st) == 0)
         return DFS_EEXIST;
+    /* It may be in the store's table by now, and its figures asked for. */
+    pthread_mutex_lock(&v->lock);
     v->sb = *sb;
     v->sb.extra_bytes = 0;
+    pthread_mutex_unlock(&v->lock);
     rc = create_files(v, &v->sb, preallocate_bytes, &fd, &idx_fd);
     if (rc == 0)
         rc = new_map(v, &map);
