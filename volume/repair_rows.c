@@ -160,6 +160,21 @@ static int judge_by_record(struct repair_rows *r, struct repair_row *row, const 
     return rc == DFS_ENOTFOUND ? 0 : rc;
 }
 
+/* A tombstone's row whose size was torn to zeros reads as that of an empty file, and its record has the same shape: only the
+ * checksum tells.  What was deleted must not come back as an empty file. */
+static int uncover_tombstone(struct repair_rows *r, struct repair_row *row)
+{
+    bool hides;
+    int rc = load_hides_tombstone(r->load, &row->row, &hides);
+
+    if (rc != 0 || !hides)
+        return rc;
+    row->row.size = IDX_SIZE_TOMBSTONE;
+    r->changed = true;
+    r->corrected++;
+    return 0;
+}
+
 /* *still: the row keeps its place (with its key or size corrected, it may be).  at_odds: it does not meet its neighbours. */
 static int check_row(struct repair_rows *r, struct repair_row *row, bool at_odds, bool *still)
 {
@@ -170,6 +185,8 @@ static int check_row(struct repair_rows *r, struct repair_row *row, bool at_odds
     if (!*still || (row->flags & ROW_CHECKED) != 0)
         return 0;
     rc = dat_scan_header(&r->load->scan, repair_row_pos(row), &h);
+    if (rc == 0 && idx_row_agrees(&row->row, &h))
+        rc = uncover_tombstone(r, row);
     if (rc == 0 && !idx_row_agrees(&row->row, &h)) {
         rc = judge_by_record(r, row, &h, at_odds, still);
         if (rc == 0 && *still && !idx_row_agrees(&row->row, &h) && !at_odds)

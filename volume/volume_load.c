@@ -338,12 +338,32 @@ struct straight {
     struct idx_row last; /* whose record stands last; no place: none */
 };
 
+int load_hides_tombstone(struct load *l, const struct idx_row *row, bool *yes)
+{
+    struct needle_scan_item item;
+    uint64_t pos = needle_offset_bytes(row->offset);
+    int rc;
+
+    *yes = false;
+    if (row->size != 0 || row->key == 0 || idx_row_deletes(row))
+        return 0;
+    rc = dat_scan_step(&l->scan, pos, l->dat_bytes, &item);
+    if (rc == 0)
+        *yes = item.kind == NEEDLE_SCAN_RECORD && item.header.key == row->key && !needle_is_filler(&item.header) &&
+               needle_looks_deleted(&item.needle, false, 0, false);
+    return rc;
+}
+
 static int ask_record(struct load *l, const struct idx_row *row, bool *agrees)
 {
     struct needle_header h;
+    bool hides = false;
     int rc = dat_scan_header(&l->scan, needle_offset_bytes(row->offset), &h);
 
     *agrees = rc == 0 && idx_row_agrees(row, &h);
+    if (*agrees)
+        rc = load_hides_tombstone(l, row, &hides);
+    *agrees = *agrees && !hides;
     return rc == DFS_ESHORT ? 0 : rc;
 }
 

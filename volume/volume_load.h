@@ -63,6 +63,9 @@ int load_new_map(struct load *l, bool empty);
 int load_each_row(struct load *l, uint64_t from, uint64_t to, int (*fn)(struct load *l, const struct idx_row *row, void *arg),
                   void *arg);
 
+/* Whether a row of size 0 points at what must be a tombstone: its own mark was torn away.  DFS_EIO. */
+int load_hides_tombstone(struct load *l, const struct idx_row *row, bool *yes);
+
 /* Continues *crc over bytes [from, to) of the .idx. */
 int load_crc_of_idx(struct load *l, uint64_t from, uint64_t to, uint32_t *crc);
 

@@ -210,6 +210,44 @@ static void test_cookie_zero_tombstone_in_tail(void **state)
     vrig_volume_release(&b);
 }
 
+/* The size of a row lies across two sectors and the second was not written: the row of a tombstone reads as that of an empty file,
+ * and a tombstone has the shape of one. */
+static void test_tombstone_row_torn_to_zero(void **state)
+{
+    static const uint64_t gone[] = {11, 12};
+    static const struct {
+        uint32_t cookie, checksum;
+    } tombstones[] = {{RIG_COOKIE, 1234}, {NEEDLE_COOKIE_BATCH_DELETE, 0}};
+    struct volume_info info;
+
+    (void)state;
+    for (size_t last = 0; last < 2; last++) { /* in the middle, and as the last row */
+        struct rig_volume b;
+
+        build(&b, NEEDLE_V3, 5);
+        for (size_t i = 0; i < 2; i++) {
+            vrig_delete(&b, gone[i], tombstones[i].cookie, tombstones[i].checksum);
+            b.rows[b.count - 1].size = 0;
+        }
+        if (last == 0)
+            vrig_put(&b, 1000, RIG_COOKIE, "", 0); /* this one is an empty file */
+        vrig_write(&b, dir, "7", true);
+        expect(gone, 2, &info);
+        if (last == 0) {
+            struct store *s = vrig_open(dir);
+            char *data = NULL;
+            size_t n = 1;
+
+            assert_int_equal(vrig_get(s, 7, 1000, RIG_COOKIE, &data, &n), 0);
+            assert_int_equal(n, 0);
+            free(data);
+            vrig_close(s);
+        }
+        assert_true(vrig_tiles(dir, "7", NEEDLE_V3, 5));
+        vrig_volume_release(&b);
+    }
+}
+
 static void test_empty_file_in_tail(void **state)
 {
     struct rig_volume b;
@@ -1049,6 +1087,8 @@ int main(void)
         T(test_tombstone_without_place),
         T(test_put_after_tombstone_without_place),
         T(test_cookie_zero_tombstone_in_tail),
+        T(test_tombstone_row_torn_to_zero),
+        cmocka_unit_test_setup_teardown(test_tombstone_row_torn_to_zero, setup, teardown),
         T(test_empty_file_in_tail),
         T(test_torn_tail),
         T(test_zero_tail),
