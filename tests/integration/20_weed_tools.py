@@ -133,7 +133,11 @@ for _ in range(100):
 c.equal('under a weed master: 100 files', (len(ledger.may), ledger.wrong(d.volume)), (100, []))
 text = shell(f'{master}.{mg}', 'volume.list')
 c.ok('its volume.list shows dfs and its volumes', d.volume in text and 'FileCount' in text or 'file_count' in text, text[-500:])
-status, text = weed('benchmark', f'-master={master}.{mg}', '-n=1000', '-c=4', '-list=' + folder + '/list2')
+# Its client learns of volumes by a stream and now and then reads before it has heard of any: then it reads nothing at all.
+for _ in range(3):
+    status, text = weed('benchmark', f'-master={master}.{mg}', '-n=1000', '-c=4', '-list=' + folder + '/list2')
+    if complete_and_failed(text)[-1:] != [(0, 0)]:
+        break
 c.equal('weed benchmark over weed master and dfs volume server', (status, complete_and_failed(text)), (0, [(1000, 0), (1000, 0)]))
 for p in list(ledger.may)[:50]:
     if ask(d.volume, p, 'DELETE')[0] == 202:
