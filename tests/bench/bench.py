@@ -166,15 +166,18 @@ def run(options, setup, sizes):
                 if number > 0 and not every_round:
                     continue
                 for kind in kinds:
-                    record = {'test': test, 'kind': kind, 'round': number, 'load_before': os.getloadavg()[0]}
+                    record = {'test': test, 'kind': kind, 'round': number}
                     try:
                         servers.settle()
+                        clients.other_shares.clear()
                         record.update(function(setup, sizes, kind))
                     except special.Unavailable as e:
                         record['skipped'] = str(e)
                     except (RuntimeError, OSError, ValueError, KeyError, statistics.StatisticsError) as e:
                         record['error'] = repr(e)[-1000:]
                         bad += 1
+                    if clients.other_shares:
+                        record['others'] = max(clients.other_shares)
                     records.write(json.dumps(record) + '\n')
                     records.flush()
                     print(f"{time.strftime('%H:%M:%S')} {test} {kind} {number}: {brief(record)}", file=sys.stderr, flush=True)

@@ -17,10 +17,21 @@ from servers import HERE
 LIMIT_S = 240
 
 
+def machine_busy_s():
+    """CPU time that all of the machine has used, stolen time too."""
+    with open('/proc/stat') as f:
+        w = [int(x) for x in f.readline().split()[1:9]]
+    return (sum(w) - w[3] - w[4]) / os.sysconf('SC_CLK_TCK')
+
+
+# Share of the machine that neither server nor client used, run by run: how much else was going on.
+other_shares = []
+
+
 def run_measured(argv, server, folder, env=None, use_pty=False):
     """(output, seconds, server's CPU s, client's CPU s) of a client run to its end."""
     log = os.path.join(folder, 'client.log')
-    before, start = server.cpu_s(), time.monotonic()
+    before, busy_before, start = server.cpu_s(), machine_busy_s(), time.monotonic()
     if use_pty:
         reader, writer = pty.openpty()
     else:
@@ -43,6 +54,8 @@ def run_measured(argv, server, folder, env=None, use_pty=False):
     _, state, used = os.wait4(p.pid, 0)
     p.returncode = os.waitstatus_to_exitcode(state)
     seconds, server_s = time.monotonic() - start, server.cpu_s() - before
+    others_s = machine_busy_s() - busy_before - server_s - used.ru_utime - used.ru_stime
+    other_shares.append(others_s / seconds / os.cpu_count())
     os.close(reader)
     text = text.decode(errors='replace').replace('\r', '')
     with open(log, 'a') as f:

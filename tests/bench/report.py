@@ -248,6 +248,15 @@ master; `cliff` writes 1 MB objects (the client of dfs for both) to a disk of 12
 all threads. Client and server share the machine. Medians over the rounds; a ratio is taken inside each round.'''
 
 
+def others_line(r):
+    """How quiet the machine was: what else ran, the kernel's own threads included."""
+    v = [x['others'] for x in r.rows if 'others' in x]
+    if not v:
+        return ''
+    return (f'Share of the CPUs that neither server nor client used while they ran: median {statistics.median(v):.0%}, at most '
+            f'{max(v):.0%} (kernel threads that write to the disk, and whatever else ran).')
+
+
 def make(path):
     """(text of RESULTS.md, SVG of the cliff test or None) of a file of records."""
     with open(path) as f:
@@ -257,7 +266,7 @@ def make(path):
             f"{m['model']}, {m['cores']} cores, {m['memory_gib']} GiB, Linux {m['kernel']}, {m['filesystem']}; nginx {m['nginx']}; "
             f"{m['date']}, commit {m['commit']}.", '',
             f"Commands: `make {'bench-quick' if r.head['quick'] else 'bench'}` ({r.head['rounds']} round{'s' if r.head['rounds'] > 1 else ''}, "
-            'interleaved: each test runs all servers in turn).', '', '## Against the targets', '', *target_table(r), '']
+            'interleaved: each test runs all servers in turn).', '', others_line(r), '', '## Against the targets', '', *target_table(r), '']
     notes = [f"- {x['test']} {x['kind']}: {'skipped, ' + x['skipped'] if 'skipped' in x else x['error']}" for x in r.rows
              if 'skipped' in x or 'error' in x]
     if notes:
