@@ -34,6 +34,7 @@ static void rig_open(struct rig *r)
 /* As a process ends that is killed: nothing is written on the way out. */
 static void rig_close(struct rig *r)
 {
+    sequencer_stop(r->seq);
     work_pool_free(r->pool);
     loop_run_posted(r->loop);
     sequencer_free(r->seq);
