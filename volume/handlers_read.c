@@ -8,6 +8,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "needle/check.h"
 #include "needle/err.h"
 #include "net/ascii.h"
 
@@ -377,16 +378,45 @@ static struct bytes content_type(const struct read_op *op, struct bytes name)
     return type.p != NULL ? type : stored ? n->mime : octets;
 }
 
-static void add_pairs(struct http_req *r, struct bytes pairs)
+/* What the answer itself says: a pair of such a name would make two headers of one. */
+static bool is_answers_own(struct bytes name)
 {
-    json_t *doc = json_loadb(pairs.p, pairs.n, 0, NULL);
+    static const struct bytes own[] = {
+        BYTES_LIT("accept-ranges"), BYTES_LIT("content-disposition"), BYTES_LIT("content-range"), BYTES_LIT("content-type"),
+        BYTES_LIT("etag"), BYTES_LIT("last-modified"), BYTES_LIT("vary"), BYTES_LIT("x-file-store"),
+    };
+    for (size_t i = 0; i < ARRAY_LEN(own); i++)
+        if (bytes_ieq(name, own[i]))
+            return true;
+    return false;
+}
+
+/* Content-Type and Content-Disposition stored as pairs are kept: they take the place of ours. */
+static void keep_pairs(struct read_op *op, json_t *doc)
+{
     const char *key;
     json_t *value;
     json_object_foreach(doc, key, value) {
-        if (json_is_string(value))
+        struct bytes name = bytes_str(key);
+        bool type = bytes_ieq(name, BYTES_LIT("content-type"));
+        if (!json_is_string(value) || (!type && !bytes_ieq(name, BYTES_LIT("content-disposition"))))
+            continue;
+        struct bytes v = bytes_of(json_string_value(value), json_string_length(value));
+        if (v.n > 0 && http_is_value(v))
+            *(type ? &op->pair_type : &op->pair_disposition) = vs_keep(op->r, v);
+    }
+}
+
+static void add_pairs(struct http_req *r, json_t *doc, bool gzip_encoding)
+{
+    const char *key;
+    json_t *value;
+    json_object_foreach(doc, key, value) {
+        struct bytes name = bytes_str(key);
+        bool doubled = is_answers_own(name) || (gzip_encoding && bytes_ieq(name, BYTES_LIT("content-encoding")));
+        if (json_is_string(value) && !doubled)
             http_reply_header(r, key, bytes_of(json_string_value(value), json_string_length(value)));
     }
-    json_decref(doc);
 }
 
 static void add_overrides(struct http_req *r, const struct http_params *p)
@@ -414,13 +444,17 @@ static void add_disposition(struct read_op *op, struct bytes name)
         http_reply_header(op->r, "Content-Disposition", asked);
         return;
     }
+    if (op->pair_disposition.n > 0) {
+        http_reply_header(op->r, "Content-Disposition", op->pair_disposition);
+        return;
+    }
     if (name.n == 0)
         return;
     size_t n = http_disposition_format(op->attachment, needle_text_fit(name, NEEDLE_NAME_MAX), text);
     http_reply_header(op->r, "Content-Disposition", bytes_of(text, n));
 }
 
-static void add_headers(struct read_op *op, struct bytes etag, struct bytes name, bool gzip_encoding)
+static void add_headers(struct read_op *op, struct bytes etag, struct bytes name, bool gzip_encoding, json_t *pairs)
 {
     struct http_req *r = op->r;
     const struct needle *n = &op->nr.needle;
@@ -445,8 +479,7 @@ static void add_headers(struct read_op *op, struct bytes etag, struct bytes name
     if (gzip_encoding)
         http_reply_header(r, "Content-Encoding", BYTES_LIT("gzip"));
     add_disposition(op, name);
-    if (n->pairs.n > 0)
-        add_pairs(r, n->pairs);
+    add_pairs(r, pairs, gzip_encoding);
     if (op->params != NULL)
         add_overrides(r, op->params);
 }
@@ -454,7 +487,7 @@ static void add_headers(struct read_op *op, struct bytes etag, struct bytes name
 static struct bytes asked_type(const struct read_op *op, struct bytes type)
 {
     struct bytes v = op->params != NULL ? http_params_get(op->params, "response-content-type") : BYTES_NONE;
-    return v.p != NULL && v.n > 0 ? v : type;
+    return v.p != NULL && v.n > 0 ? v : op->pair_type.n > 0 ? op->pair_type : type;
 }
 
 /* Takes n bytes of the download window, for large answers only: small ones are gone before they could be counted. */
@@ -494,7 +527,7 @@ void read_answer(struct read_op *op, uint64_t length, bool gzip_encoding)
     if (c != CONDITION_OK) {
         http_reply_begin(r, c == CONDITION_FAILED ? 412 : 304);
         r->status = c == CONDITION_FAILED ? 412 : 304;
-        add_headers(op, etag, name, false);
+        add_headers(op, etag, name, false, NULL);
         http_reply_bytes(r, BYTES_NONE);
         read_op_release(op);
         return;
@@ -506,7 +539,7 @@ void read_answer(struct read_op *op, uint64_t length, bool gzip_encoding)
     if (verdict == HTTP_RANGE_UNSATISFIABLE) {
         http_reply_begin(r, 416);
         r->status = 416;
-        add_headers(op, etag, BYTES_NONE, false);
+        add_headers(op, etag, BYTES_NONE, false, NULL);
         http_reply_headerf(r, "Content-Range", "bytes */%" PRIu64, length);
         http_reply_header(r, "Content-Type", BYTES_LIT("text/plain; charset=utf-8"));
         http_reply_bytes(r, BYTES_LIT("invalid range: failed to overlap\n"));
@@ -518,9 +551,12 @@ void read_answer(struct read_op *op, uint64_t length, bool gzip_encoding)
         op->range_count = length > 0 ? 1 : 0;
     }
     op->multi = op->range_count > 1;
+    json_t *pairs = n->pairs.n > 0 ? json_loadb(n->pairs.p, n->pairs.n, 0, NULL) : NULL;
+    keep_pairs(op, pairs);
     op->type = asked_type(op, content_type(op, name));
     uint64_t body_bytes = op->multi ? read_multipart_bytes(op) : op->range_count == 1 ? op->ranges[0].count : 0;
     if (!admit_download(op, body_bytes)) {
+        json_decref(pairs);
         read_op_release(op);
         vs_reply_error(r, 429, "too many download bytes in flight");
         return;
@@ -528,7 +564,8 @@ void read_answer(struct read_op *op, uint64_t length, bool gzip_encoding)
     int status = verdict == HTTP_RANGE_OK ? 206 : 200;
     http_reply_begin(r, status);
     r->status = status;
-    add_headers(op, etag, name, gzip_encoding);
+    add_headers(op, etag, name, gzip_encoding, pairs);
+    json_decref(pairs);
     if (op->multi)
         http_reply_header(r, "Content-Type", BYTES_LIT("multipart/byteranges; boundary=" READ_BOUNDARY));
     else

@@ -46,6 +46,7 @@ struct read_op {
     bool multi, part_head_out, trailer_out;
     uint64_t length;         /* of the whole representation */
     struct bytes type;       /* of it, for part heads */
+    struct bytes pair_type, pair_disposition; /* stored as pairs; they stand in for what we would say.  The request's memory */
     char part_head[512];
     char *copy;              /* of small data that outlives the step */
     struct gunzip *gz;

@@ -12,6 +12,7 @@
 #include <unistd.h>
 
 #include "needle/err.h"
+#include "net/ascii.h"
 #include "net/gzip.h"
 #include "net/rand.h"
 #include "tests/support/http_rig.h"
@@ -164,6 +165,8 @@ static void test_bad_requests(void **state)
     expect("POST", "/3,0200000001", "Content-Type: multipart/form-data\r\n", "--B", 400, NULL);
     expect("PUT", "/3,0200000001", "Content-Type: text/plain\r\nContent-Encoding: gzip\r\n", "not gzip", 400, NULL);
     expect("PUT", "/3,0200000001", "Content-MD5: AAAAAAAAAAAAAAAAAAAAAA==\r\n", "x", 400, NULL);
+    expect("PUT", "/3,0200000001", "Content-MD5: no digest\r\n", "x", 400, NULL);
+    expect("PUT", "/3,0200000001", "Content-MD5: AAAA\r\n", "x", 400, NULL);
     expect("PATCH", "/3,0200000001", "", NULL, 400, NULL);
     expect("GET", "/3,0200000001", "", NULL, 404, "");
     expect("PUT", "/9,0200000001", TEXT, "x", 404, NULL);
@@ -276,6 +279,34 @@ static void test_bomb(void **state)
     free(out);
 }
 
+/* Pairs named like headers of the answer: one header of each name, framing and validators ours, type and name the pair's. */
+static void test_pairs_named_like_headers(void **state)
+{
+    static const char *const once[] = {"ETag", "Content-Type", "Content-Disposition", "Accept-Ranges", "Last-Modified", "Content-Length"};
+    const char *target = "/3,0d00000001";
+    const char *pairs = TEXT "Content-Disposition: inline; filename=\"ours.txt\"\r\n"
+                        "Seaweed-Etag: x\r\nSeaweed-Content-Type: text/x-pair\r\nSeaweed-Content-Disposition: inline; filename=theirs\r\n"
+                        "Seaweed-Accept-Ranges: none\r\nSeaweed-Last-Modified: never\r\nSeaweed-Content-Length: 99\r\n"
+                        "Seaweed-Content-Range: bytes 0-0/1\r\nSeaweed-Other: kept\r\n";
+    (void)state;
+    expect("PUT", target, pairs, "pairs", 201, NULL);
+    struct rig_answer a = ask("GET", target, "", NULL, 0);
+    assert_int_equal(a.head.status, 200);
+    for (size_t i = 0; i < sizeof once / sizeof once[0]; i++) {
+        size_t seen = 0;
+        for (size_t k = 0; k < a.head.header_count; k++)
+            seen += bytes_ieq(a.head.headers[k].name, bytes_str(once[i]));
+        assert_int_equal(seen, 1);
+    }
+    assert_string_equal(rig_header(&a, "Content-Type"), "text/x-pair");
+    assert_string_equal(rig_header(&a, "Content-Disposition"), "inline; filename=theirs");
+    assert_string_equal(rig_header(&a, "Accept-Ranges"), "bytes");
+    assert_string_equal(rig_header(&a, "Content-Length"), "5");
+    assert_string_equal(rig_header(&a, "Content-Range"), "");
+    assert_string_equal(rig_header(&a, "Other"), "kept");
+    rig_answer_free(&a);
+}
+
 static void test_form(void **state)
 {
     const char *head = "Content-Type: multipart/form-data; boundary=B\r\nSeaweed-color-of: red\r\n";
@@ -356,6 +387,7 @@ int main(void)
         cmocka_unit_test(test_gzip),
         cmocka_unit_test(test_bomb),
         cmocka_unit_test(test_form),
+        cmocka_unit_test(test_pairs_named_like_headers),
         cmocka_unit_test(test_replicated_without_sisters),
         cmocka_unit_test(test_batch),
         cmocka_unit_test(test_status),
