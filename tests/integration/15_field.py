@@ -920,7 +920,7 @@ def g134_few_descriptors():
     s.end()
     argv = ['sh', '-c', 'ulimit -n 512; exec "$@"', 'sh', *s.argv]
     p = Process(argv, folder, 'few')
-    s.p, s.log_path = p.p, p.log_path
+    s.p, s.log_path, s.log_start = p.p, p.log_path, p.log_start
     s.wait_ready()
     loaded(s)
     c.equal('G134 150 volumes with 512 descriptors are served', ledger.wrong(s.volume), [])

@@ -152,6 +152,9 @@ cl.end('compression')
 
 # ---- a replica that is stopped, and one that is dead ----
 cl = Cluster(3)
+# Enough volumes that each pair of servers has one.
+wait_for('volumes on all three', lambda: get(f'http://{cl.m.master}/vol/grow?count=4&replication=001', 30)[0] == 200 and
+         all(len(volumes_of(v.volume)) >= 3 for v in cl.v), 30)
 ledger = Ledger()
 for _ in range(40):
     data = rng.randbytes(2000)

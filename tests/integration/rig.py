@@ -140,6 +140,7 @@ class Process:
         self.argv, self.name = argv, name
         self.log_path = os.path.join(folder, name + '.log')
         self.log = open(self.log_path, 'ab')
+        self.log_start = self.log.tell()
         self.p = subprocess.Popen(argv, cwd=folder, stdout=self.log, stderr=self.log, stdin=subprocess.DEVNULL,
                                   env={**os.environ, **(env or {})})
         _running.append(self.p)
@@ -149,8 +150,10 @@ class Process:
         return self.p.pid
 
     def log_text(self):
-        with open(self.log_path, errors='replace') as f:
-            return f.read()
+        """What this process has said; not what another said into the same file before."""
+        with open(self.log_path, 'rb') as f:
+            f.seek(self.log_start)
+            return f.read().decode(errors='replace')
 
     def end(self, timeout=30):
         """SIGTERM; the exit status, or None when it had to be killed."""
