@@ -315,7 +315,16 @@ static void finish(struct read_op *op, int rc)
     }
     if (manifest)
         manifest_answer(op);
-    else if (inflate)
+    else
+        read_stored(op);
+}
+
+void read_stored(struct read_op *op)
+{
+    const struct needle *n = &op->nr.needle;
+    bool compressed = (n->flags & NEEDLE_COMPRESSED) != 0;
+
+    if (compressed && !op->wants.gzip && !bytes_ieq(op->ext, BYTES_LIT(".gz")))
         gunzip_answer(op);
     else
         read_answer(op, n->data_bytes, compressed && op->wants.gzip);

@@ -206,10 +206,16 @@ void manifest_answer(struct read_op *op)
         rc = DFS_ENOMEM;
     if (rc == 0)
         rc = manifest_parse_stored(op->nr.data, (op->nr.needle.flags & NEEDLE_COMPRESSED) != 0, &g->m);
-    if (rc != 0) {
+    if (rc == DFS_ENOMEM) {
         free(g);
         read_op_release(op);
-        vs_reply_refused(r, rc == DFS_ENOMEM ? 503 : 500, "manifest", "bad chunk manifest: %s", dfs_err_text(rc));
+        vs_reply_refused(r, 503, "manifest", "no memory for a chunk manifest");
+        return;
+    }
+    if (rc != 0) { /* cm=true was said of something else: the bytes are all there is to give */
+        free(g);
+        op->raw_manifest = true;
+        read_stored(op);
         return;
     }
     g->op = op;

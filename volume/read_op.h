@@ -68,6 +68,8 @@ void read_op_drop(struct read_op *op);
 
 /* The needle (or its inflated form: `length`) as an answer: conditions, ranges, headers, body.  Takes op. */
 void read_answer(struct read_op *op, uint64_t length, bool gzip_encoding);
+/* Answers with what is stored, inflated for who takes no gzip: files, and what only claims to be a chunk manifest. */
+void read_stored(struct read_op *op);
 /* Body of op->ranges over op->fetch: hands op to a source.  Takes op. */
 void read_body_start(struct read_op *op, uint64_t body_bytes);
 /* Bytes of a multipart/byteranges body, and its boundary. */

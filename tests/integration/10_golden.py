@@ -15,6 +15,8 @@ c.add_runner('golden', [sys.executable, os.path.join(FIXTURES, 'golden.py'), '--
 limit = ['--volume-pid', str(s.pid), '--rss-limit-mb', '400'] if full else []
 c.add_runner('abuse', [sys.executable, os.path.join(FIXTURES, 'abuse', 'abuse.py'), '--master', s.master, '--volume', s.volume,
                        *limit], 300)
+path = s.put(b'no manifest', query='cm=true')
+c.equal('what only claims to be a chunk manifest is given as it is', get(f'http://{s.volume}{path}')[::2], (200, b'no manifest'))
 ledger = Ledger()
 storm = Storm(s.master, ledger, seed_of('10_golden'), threads=6)
 for _ in range(3 if full else 6):
