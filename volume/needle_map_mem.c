@@ -28,7 +28,7 @@
 
 #define TABLES 64u
 #define TABLE_SHIFT 58u /* 64 - log2(TABLES): the hash's upper bits choose the table */
-#define LOAD_MAX 0.88
+#define LOAD_MAX 0.90
 #define GROWTH 1.25
 #define SLOTS_MIN 4.0
 #define SLOTS_MAX 0xfffffff0u
