@@ -184,6 +184,12 @@ static int check_row(struct repair_rows *r, struct repair_row *row, bool at_odds
     *still = repair_row_placed(row);
     if (!*still || (row->flags & ROW_CHECKED) != 0)
         return 0;
+    if (load_row_torn(&row->row)) {
+        *still = false;
+        row->flags |= ROW_CHECKED;
+        drop(r, row);
+        return 0;
+    }
     rc = dat_scan_header(&r->load->scan, repair_row_pos(row), &h);
     if (rc == 0 && idx_row_agrees(&row->row, &h))
         rc = uncover_tombstone(r, row);

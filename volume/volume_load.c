@@ -360,7 +360,7 @@ static int ask_record(struct load *l, const struct idx_row *row, bool *agrees)
     bool hides = false;
     int rc = dat_scan_header(&l->scan, needle_offset_bytes(row->offset), &h);
 
-    *agrees = rc == 0 && idx_row_agrees(row, &h);
+    *agrees = rc == 0 && idx_row_agrees(row, &h) && !load_row_torn(row);
     if (*agrees)
         rc = load_hides_tombstone(l, row, &hides);
     *agrees = *agrees && !hides;

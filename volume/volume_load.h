@@ -63,6 +63,12 @@ int load_new_map(struct load *l, bool empty);
 int load_each_row(struct load *l, uint64_t from, uint64_t to, int (*fn)(struct load *l, const struct idx_row *row, void *arg),
                   void *arg);
 
+/* Nobody deletes with a size: what is left of the row of an empty file would delete it.  Only the record tells what it was. */
+static inline bool load_row_torn(const struct idx_row *row)
+{
+    return (int32_t)row->size < 0 && row->size != IDX_SIZE_TOMBSTONE;
+}
+
 /* Whether a row of size 0 points at what must be a tombstone: its own mark was torn away.  DFS_EIO. */
 int load_hides_tombstone(struct load *l, const struct idx_row *row, bool *yes);
 
