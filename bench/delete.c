@@ -34,7 +34,7 @@ int tool_delete(const struct tool_options *o, int argc, char **argv)
     int status = 0;
 
     if (argc == 0)
-        return tool_complain("delete", "name the ids to delete");
+        return tool_usage("delete", "name the ids to delete");
     c = tool_client("delete", o);
     if (c == NULL)
         return 1;

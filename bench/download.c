@@ -151,7 +151,7 @@ int tool_download(const struct tool_options *o, int argc, char **argv)
     int status = 1;
 
     if (argc == 0)
-        return tool_complain("download", "name the ids to fetch");
+        return tool_usage("download", "name the ids to fetch");
     d.dir_fd = open(d.dir, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
     if (d.dir_fd == -1)
         return tool_complain("download", "cannot use folder '%s': %s", d.dir, strerror(errno));

@@ -38,6 +38,12 @@ int tool_complain(const char *tool, const char *fmt, ...)
     return 1;
 }
 
+int tool_usage(const char *tool, const char *why)
+{
+    tool_complain(tool, "%s", why);
+    return 2;
+}
+
 const char *tool_last_complaint(void)
 {
     return complaint;

@@ -9,6 +9,9 @@
 /* One line on standard error: "dfs upload: cannot ...".  Returns 1, the exit status. */
 int tool_complain(const char *tool, const char *fmt, ...) __attribute__((format(printf, 2, 3)));
 
+/* The same for a wrong command line.  Returns 2. */
+int tool_usage(const char *tool, const char *why);
+
 /* The last such line, without the tool's name; "" when there was none.  Valid until the next. */
 const char *tool_last_complaint(void);
 

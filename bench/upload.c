@@ -362,7 +362,7 @@ int tool_upload(const struct tool_options *o, int argc, char **argv)
     int status = 0;
 
     if (argc == 0 && !folder)
-        return tool_complain(TOOL, "name files, or a folder with -dir");
+        return tool_usage(TOOL, "name files, or a folder with -dir");
     u.client = tool_client(TOOL, o);
     if (u.client == NULL)
         return 1;

@@ -13,10 +13,12 @@
 #include <unistd.h>
 
 #include "needle/err.h"
+#include "net/clock.h"
 #include "net/log.h"
 #include "net/rand.h"
 
 #define OPEN_FILES_WANTED 1048576u
+#define SAME_WISH_MS 1000u
 
 struct daemon {
     struct loop *loop;
@@ -26,6 +28,7 @@ struct daemon {
     int signal_fd;
     struct event event;
     bool event_added, stopping, pid_written;
+    uint64_t stop_ms; /* when the first signal came */
 };
 
 static void taken_signals(sigset_t *set)
@@ -85,11 +88,15 @@ static void on_signal(evutil_socket_t fd, short what, void *arg)
         }
         if (info.ssi_signo == SIGPIPE)
             continue;
+        /* A wrapper such as timeout(1) signals the process and then its group: that is one wish, not two. */
+        if (d->stopping && clock_mono_ms() - d->stop_ms < SAME_WISH_MS)
+            continue;
         if (d->stopping) {
             log_warning("second signal %u: ending at once", info.ssi_signo);
             _exit(1);
         }
         d->stopping = true;
+        d->stop_ms = clock_mono_ms();
         log_info("signal %u: stopping", info.ssi_signo);
         d->stop(d->arg);
     }

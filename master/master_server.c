@@ -11,6 +11,7 @@
 #include "needle/check.h"
 #include "needle/err.h"
 #include "net/clock.h"
+#include "net/listener.h"
 #include "net/log.h"
 
 #define SUBMIT_POOL_SPARE (4u << 20)
@@ -171,7 +172,7 @@ static int start_http(struct master_server *m)
     h.idle_timeout_ms = o->idle_timeout_s * 1000;
     rc = http_server_new(&h, &m->http);
     if (rc != 0) {
-        log_error("cannot listen at %s:%u (-master.port): %s", o->ip_bind, o->port, dfs_err_text(rc));
+        log_error("cannot listen at %s:%u (-master.port): %s", o->ip_bind, o->port, listener_error_text(rc));
         return rc;
     }
     if (o->metrics_port == 0)
@@ -186,7 +187,7 @@ static int start_http(struct master_server *m)
     }
     rc = http_server_new(&h, &m->http_metrics);
     if (rc != 0) /* an optional listener never ends the daemon */
-        log_error("cannot listen at %s:%u (-metricsPort): %s; going on without it", h.host, h.port, dfs_err_text(rc));
+        log_error("cannot listen at %s:%u (-metricsPort): %s; going on without it", h.host, h.port, listener_error_text(rc));
     return 0;
 }
 
@@ -203,7 +204,7 @@ static int start_grpc(struct master_server *m)
     int rc = grpc_server_new(&g, &m->grpc);
 
     if (rc != 0)
-        log_error("cannot listen at %s:%u (-master.port.grpc): %s", g.host, g.port, dfs_err_text(rc));
+        log_error("cannot listen at %s:%u (-master.port.grpc): %s", g.host, g.port, listener_error_text(rc));
     return rc;
 }
 

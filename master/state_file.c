@@ -12,6 +12,7 @@
 #include <unistd.h>
 
 #include "needle/err.h"
+#include "net/log.h"
 
 static int sync_folder(const char *dir)
 {
@@ -58,6 +59,7 @@ static int make_folders(const char *dir)
 
             if (rc != 0)
                 return rc;
+            log_info("folder '%s' was not there: made", path);
         } else if (errno != EEXIST) {
             return dfs_err_from_errno(errno);
         }

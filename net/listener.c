@@ -247,3 +247,8 @@ void listener_free(struct listener *l)
     l->spare_fd = -1;
     listener_unref(l);
 }
+
+const char *listener_error_text(int rc)
+{
+    return rc == DFS_EBUSY ? "address already in use" : rc == DFS_EINVAL ? "no such address here" : dfs_err_text(rc);
+}

@@ -32,6 +32,9 @@ int listener_new(const struct listener_options *opts, struct listener **out);
 /* The port listened on: the one given, or what the kernel chose for port 0.  0 once stopped. */
 uint16_t listener_port(const struct listener *l);
 
+/* For the caller's log line: "address already in use" for DFS_EBUSY, else the text of the code.  Static. */
+const char *listener_error_text(int rc);
+
 /* Stop accepting (connections stay).  Accept loop's thread, or before it runs / after it ended. */
 void listener_stop(struct listener *l);
 /* Sockets on their way to a loop are still delivered; see loop_run_posted(). */

@@ -33,8 +33,12 @@ static int path_in(const struct disk_location *loc, const char *name, char out[V
 static int resolve_dir(struct disk_location *loc, const char *dir)
 {
     char resolved[PATH_MAX];
+    struct stat st;
+    bool missing = disk_stat(dir, &st) == DFS_ENOTFOUND;
     int rc = disk_mkdir(dir);
 
+    if (rc == 0 && missing) /* said, because a folder that should have been mounted looks just like this */
+        log_info("data folder '%s' was not there: made", dir);
     if (rc != 0) {
         log_error("cannot create data folder '%s': %s", dir, strerror(errno));
         return rc;

@@ -10,6 +10,7 @@
 
 #include "needle/err.h"
 #include "net/clock.h"
+#include "net/listener.h"
 #include "net/log.h"
 #include "volume/handlers.h"
 #include "volume/heartbeat.h"
@@ -303,7 +304,7 @@ static int open_door(struct volume_server *s, struct vs_door *door, const char *
     }
     int rc = http_server_new(&o, &door->http);
     if (rc != 0)
-        log_error("cannot listen on %s:%u (%s): %s", host, port, option, dfs_err_text(rc));
+        log_error("cannot listen on %s:%u (%s): %s", host, port, option, listener_error_text(rc));
     return rc;
 }
 
@@ -332,7 +333,7 @@ int volume_server_start(struct volume_server *s)
     const struct volume_options *o = &s->o;
     int rc = volume_grpc_new(s, s->control, &s->grpc); /* before its loop runs */
     if (rc != 0) {
-        log_error("cannot listen on %s:%u (-port.grpc): %s", o->ip_bind, o->port_grpc, dfs_err_text(rc));
+        log_error("cannot listen on %s:%u (-port.grpc): %s", o->ip_bind, o->port_grpc, listener_error_text(rc));
         return rc;
     }
     rc = start_loops(s);
