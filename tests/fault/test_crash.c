@@ -295,9 +295,9 @@ static uint32_t judge(struct run *r, struct engine *e, const char *when, bool sa
         if (!is_allowed(k, rc, version)) {
             wrong++;
             if (say)
-                print_error("seed %llu, %s: %u,%llu: %s, version %u; promised %u (%s), sent %u\n", (unsigned long long)r->seed,
-                            when, k->volume, (unsigned long long)k->key, dfs_err_name(rc), version, k->floor,
-                            k->deletes[k->floor] ? "deleted" : "put", k->sent);
+                print_error("seed %llu, %s: %u,%llu: %s, %zu bytes, version %u (0: nobody's); promised %u (%s), sent %u\n",
+                            (unsigned long long)r->seed, when, k->volume, (unsigned long long)k->key, dfs_err_name(rc), n, version,
+                            k->floor, k->deletes[k->floor] ? "deleted" : "put", k->sent);
         }
     }
     return wrong;

@@ -1088,7 +1088,6 @@ int main(void)
         T(test_put_after_tombstone_without_place),
         T(test_cookie_zero_tombstone_in_tail),
         T(test_tombstone_row_torn_to_zero),
-        cmocka_unit_test_setup_teardown(test_tombstone_row_torn_to_zero, setup, teardown),
         T(test_empty_file_in_tail),
         T(test_torn_tail),
         T(test_zero_tail),
