@@ -90,7 +90,7 @@ class Row:
     def cells(self):
         sign = '<=' if self.at_most else '>='
         if self.value is None:
-            return f'| {self.what} | {sign} {self.target:g}{self.unit} | not measured | - | {self.detail} |'
+            return f'| {self.what} | {sign} {self.target:g}{self.unit} | not measured | - | |'
         met = self.value <= self.target if self.at_most else self.value >= self.target
         digits = 0 if self.value >= 1000 else self.digits
         return (f'| {self.what} | {sign} {self.target:,g}{self.unit} | {self.value:,.{digits}f}{self.unit} | '
