@@ -15,7 +15,7 @@ ASAN_ENV = {
 TSAN_ENV = {'TSAN_OPTIONS': 'halt_on_error=1:exitcode=98:second_deadlock_stack=1:history_size=4'}
 
 
-def unit_steps(root, build, prefix, env, limit_s=180):
+def unit_steps(root, build, prefix, env, limit_s=600):
     out = []
     for src in sorted(glob.glob(os.path.join(root, 'tests/unit/*/test_*.c'))):
         name = os.path.relpath(src, os.path.join(root, 'tests'))[:-2]
@@ -23,7 +23,7 @@ def unit_steps(root, build, prefix, env, limit_s=180):
     return out
 
 
-def fault_steps(root, build, prefix, env, limit_s=600):
+def fault_steps(root, build, prefix, env, limit_s=1200):
     out = []
     for src in sorted(glob.glob(os.path.join(root, 'tests/fault/test_*.c'))):
         name = os.path.relpath(src, os.path.join(root, 'tests'))[:-2]
@@ -61,10 +61,10 @@ def all_steps(root, build, asan, tsan):
     s += fault_steps(root, build, '', {})
     s += integration_steps(root, os.path.join(root, build, 'dfs'), '', {}, 'full')
     if asan:
-        s += unit_steps(root, asan, 'asan/', ASAN_ENV, 400)
+        s += unit_steps(root, asan, 'asan/', ASAN_ENV, 900)
         s += fuzz_steps(root, asan, 'asan/', ASAN_ENV)
         s += integration_steps(root, os.path.join(root, asan, 'dfs'), 'asan/', ASAN_ENV, 'asan')
     if tsan:
-        s += [x for x in unit_steps(root, tsan, 'tsan/', TSAN_ENV, 600) if 'unit/needle/' not in x.name]
+        s += [x for x in unit_steps(root, tsan, 'tsan/', TSAN_ENV, 900) if 'unit/needle/' not in x.name]
         s += integration_steps(root, os.path.join(root, tsan, 'dfs'), 'tsan/', TSAN_ENV, 'tsan')
     return s
