@@ -12,7 +12,8 @@ ASAN_ENV = {
     'ASAN_OPTIONS': 'detect_leaks=1:abort_on_error=0:exitcode=99:detect_stack_use_after_return=0',
     'UBSAN_OPTIONS': 'print_stacktrace=1:halt_on_error=1',
 }
-TSAN_ENV = {'TSAN_OPTIONS': 'halt_on_error=1:exitcode=98:second_deadlock_stack=1:history_size=4'}
+SUPPRESSIONS = os.path.join(os.path.dirname(os.path.abspath(__file__)), 'support', 'tsan.supp')
+TSAN_ENV = {'TSAN_OPTIONS': 'halt_on_error=1:exitcode=98:second_deadlock_stack=1:history_size=4:suppressions=' + SUPPRESSIONS}
 
 
 def unit_steps(root, build, prefix, env, limit_s=600):
