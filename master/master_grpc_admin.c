@@ -357,22 +357,6 @@ static MasterPb__RackInfo *describe_rack(struct arena *a, const struct topology 
     return r;
 }
 
-static bool seen_rack(const struct topology *t, const struct data_node *n)
-{
-    for (const struct data_node *o = t->nodes; o != n; o = o->next)
-        if (o->up && strcmp(o->data_center, n->data_center) == 0 && strcmp(o->rack, n->rack) == 0)
-            return true;
-    return false;
-}
-
-static bool seen_data_center(const struct topology *t, const struct data_node *n)
-{
-    for (const struct data_node *o = t->nodes; o != n; o = o->next)
-        if (o->up && strcmp(o->data_center, n->data_center) == 0)
-            return true;
-    return false;
-}
-
 static MasterPb__DataCenterInfo *describe_data_center(struct arena *a, const struct topology *t, struct data_node *first)
 {
     MasterPb__DataCenterInfo *d = arena_new(a, sizeof *d);
@@ -386,7 +370,7 @@ static MasterPb__DataCenterInfo *describe_data_center(struct arena *a, const str
     for (struct data_node *n = first; !a->failed && n != NULL; n = n->next) {
         if (!n->up || strcmp(n->data_center, first->data_center) != 0)
             continue;
-        if (!seen_rack(t, n))
+        if (topology_first_of_rack(t, n))
             d->rack_infos[d->n_rack_infos++] = describe_rack(a, t, n);
         max += n->max_volumes;
         used += n->volume_count;
@@ -409,7 +393,7 @@ static void on_volume_list(struct grpc_call *call, struct bytes message)
     t.id = (char *)(uintptr_t)sequencer_cluster_id(m->sequencer);
     t.data_center_infos = arena_new(&a, m->topology.node_count * sizeof *t.data_center_infos);
     for (struct data_node *n = m->topology.nodes; !a.failed && n != NULL; n = n->next)
-        if (n->up && !seen_data_center(&m->topology, n))
+        if (n->up && topology_first_of_data_center(&m->topology, n))
             t.data_center_infos[t.n_data_center_infos++] = describe_data_center(&a, &m->topology, n);
     t.disk_infos = describe_disk(&a, sums.max_volumes, sums.volumes, NULL);
     t.n_disk_infos = t.disk_infos != NULL;

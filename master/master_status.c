@@ -68,28 +68,11 @@ static void put_node(struct jsonw *w, const struct data_node *n)
     jsonw_object_end(w);
 }
 
-/* Walks data centers and racks without holding lists of them: a place is printed at its first server. */
-static bool first_of_data_center(const struct topology *t, const struct data_node *n)
-{
-    for (const struct data_node *o = t->nodes; o != n; o = o->next)
-        if (o->up && strcmp(o->data_center, n->data_center) == 0)
-            return false;
-    return true;
-}
-
-static bool first_of_rack(const struct topology *t, const struct data_node *n)
-{
-    for (const struct data_node *o = t->nodes; o != n; o = o->next)
-        if (o->up && strcmp(o->data_center, n->data_center) == 0 && strcmp(o->rack, n->rack) == 0)
-            return false;
-    return true;
-}
-
 static void put_racks(const struct topology *t, struct jsonw *w, const char *data_center)
 {
     jsonw_put_array(w, "Racks");
     for (const struct data_node *n = t->nodes; n != NULL; n = n->next) {
-        if (!n->up || strcmp(n->data_center, data_center) != 0 || !first_of_rack(t, n))
+        if (!n->up || strcmp(n->data_center, data_center) != 0 || !topology_first_of_rack(t, n))
             continue;
         jsonw_object(w);
         jsonw_put_str(w, "Id", n->rack);
@@ -143,7 +126,7 @@ void status_dir(struct master_server *m, struct jsonw *w)
     jsonw_put_u64(w, "Free", sums.free_slots);
     jsonw_put_array(w, "DataCenters");
     for (const struct data_node *n = t->nodes; n != NULL; n = n->next) {
-        if (!n->up || !first_of_data_center(t, n))
+        if (!n->up || !topology_first_of_data_center(t, n))
             continue;
         jsonw_object(w);
         jsonw_put_str(w, "Id", n->data_center);
@@ -226,11 +209,11 @@ void status_volumes(struct master_server *m, struct jsonw *w)
     jsonw_put_object(w, "Volumes");
     jsonw_put_object(w, "DataCenters");
     for (const struct data_node *n = t->nodes; n != NULL; n = n->next) {
-        if (!n->up || !first_of_data_center(t, n))
+        if (!n->up || !topology_first_of_data_center(t, n))
             continue;
         jsonw_put_object(w, n->data_center);
         for (const struct data_node *o = n; o != NULL; o = o->next)
-            if (o->up && strcmp(o->data_center, n->data_center) == 0 && first_of_rack(t, o))
+            if (o->up && strcmp(o->data_center, n->data_center) == 0 && topology_first_of_rack(t, o))
                 put_rack_volumes(m, w, o);
         jsonw_object_end(w);
     }

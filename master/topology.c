@@ -118,6 +118,22 @@ void topology_node_down(struct topology *t, struct data_node *n)
     n->loading = false;
 }
 
+bool topology_first_of_data_center(const struct topology *t, const struct data_node *n)
+{
+    for (const struct data_node *o = t->nodes; o != n; o = o->next)
+        if (o->up && strcmp(o->data_center, n->data_center) == 0)
+            return false;
+    return true;
+}
+
+bool topology_first_of_rack(const struct topology *t, const struct data_node *n)
+{
+    for (const struct data_node *o = t->nodes; o != n; o = o->next)
+        if (o->up && strcmp(o->data_center, n->data_center) == 0 && strcmp(o->rack, n->rack) == 0)
+            return false;
+    return true;
+}
+
 void topology_sums(const struct topology *t, struct topology_sums *out)
 {
     memset(out, 0, sizeof *out);

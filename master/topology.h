@@ -114,6 +114,11 @@ struct topology_sums {
 };
 void topology_sums(const struct topology *t, struct topology_sums *out);
 
+/* Whether n is the first server up, in the order of t->nodes, of its data center, of its rack: so places are walked without lists of
+ * them. */
+bool topology_first_of_data_center(const struct topology *t, const struct data_node *n);
+bool topology_first_of_rack(const struct topology *t, const struct data_node *n);
+
 /* Calls fn for every volume; its non-zero return ends the walk and is returned.  fn must not add or remove volumes. */
 int topology_each_volume(struct topology *t, int (*fn)(struct topo_volume *v, void *arg), void *arg);
 
