@@ -114,8 +114,8 @@ struct topology_sums {
 };
 void topology_sums(const struct topology *t, struct topology_sums *out);
 
-/* Whether n is the first server up, in the order of t->nodes, of its data center, of its rack: so places are walked without lists of
- * them. */
+/* Whether n is the first server up, in the order of t->nodes, of its data center, of its rack: so places are walked without
+ * lists of them. */
 bool topology_first_of_data_center(const struct topology *t, const struct data_node *n);
 bool topology_first_of_rack(const struct topology *t, const struct data_node *n);
 
