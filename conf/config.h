@@ -6,6 +6,7 @@
 #include <stdint.h>
 
 #include "bench/benchmark.h"
+#include "bench/mode.h"
 #include "bench/tool.h"
 #include "master/master_server.h"
 #include "volume/volume_server.h"
@@ -42,6 +43,7 @@ struct config {
     struct master_options master;
     struct volume_options volume;
     struct benchmark_options bench;
+    struct mode_options mode;
     struct tool_options tool;
     /* text that the values point into */
     char **owned;

@@ -12,14 +12,6 @@
 
 #define EXIT_USAGE 2
 
-static int find_command(const char *name)
-{
-    for (int i = 0; i < CMD_COUNT; i++)
-        if (strcmp(command_table[i].name, name) == 0)
-            return i;
-    return -1;
-}
-
 /* The peer's global flags, which stand before the command; dfs logs to standard error whatever they say. */
 static bool is_global_flag(const char *word, bool *needs_value)
 {
@@ -60,6 +52,12 @@ static int run_command(struct config *c, enum command_id cmd, int argc, char **a
         return daemons_run(c, false, true);
     case CMD_BENCHMARK:
         return benchmark_run(&c->bench);
+    case CMD_OBJECTS:
+        return mode_objects(&c->mode, argc, argv);
+    case CMD_CLEANUP:
+        return mode_cleanup(&c->mode, argc, argv);
+    case CMD_MIX:
+        return mode_mix(&c->mode, argc, argv);
     case CMD_UPLOAD:
         return tool_upload(&c->tool, argc, argv);
     case CMD_DOWNLOAD:
@@ -81,6 +79,7 @@ static int command_main(enum command_id cmd, int argc, char **argv)
     master_options_init(&c.master);
     volume_options_init(&c.volume);
     benchmark_options_init(&c.bench);
+    mode_options_init(&c.mode);
     tool_options_init(&c.tool);
     c.given = calloc(option_count, 1);
     if (c.given == NULL || option_defaults(&c) != 0)
@@ -102,7 +101,8 @@ static int command_main(enum command_id cmd, int argc, char **argv)
 
 static int help_main(int argc, char **argv)
 {
-    int cmd = argc > 0 ? find_command(argv[argc - 1]) : -1;
+    int words, skip = argc > 0 && argv[0][0] == '-' ? 1 : 0;
+    int cmd = command_find(argc - skip, argv + skip, &words);
 
     if (argc == 0) {
         help_overview(stdout);
@@ -125,7 +125,7 @@ static int help_main(int argc, char **argv)
 
 int main(int argc, char **argv)
 {
-    int i = 1, cmd;
+    int i = 1, cmd, words;
     bool needs_value;
 
     while (i < argc && argv[i][0] == '-' && is_global_flag(argv[i], &needs_value))
@@ -140,10 +140,10 @@ int main(int argc, char **argv)
         printf("version %s\n", version_text());
         return 0;
     }
-    cmd = find_command(argv[i]);
+    cmd = command_find(argc - i, argv + i, &words);
     if (cmd < 0) {
         fprintf(stderr, "dfs: no command '%s'; `dfs help` lists them\n", argv[i]);
         return EXIT_USAGE;
     }
-    return command_main((enum command_id)cmd, argc - i - 1, argv + i + 1);
+    return command_main((enum command_id)cmd, argc - i - words, argv + i + words);
 }

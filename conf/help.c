@@ -27,8 +27,8 @@ void help_overview(FILE *out)
     fprintf(out, "dfs %s: a distributed blob store\n\nusage: dfs COMMAND [OPTION ...] [ARGUMENT ...]\n\ncommands:\n",
             DFS_VERSION);
     for (int i = 0; i < CMD_COUNT; i++)
-        fprintf(out, "  %-10s %s\n", command_table[i].name, command_table[i].summary);
-    fprintf(out, "  %-10s %s\n  %-10s %s\n", "version", "print the version", "help", "print this, or `dfs help COMMAND`");
+        fprintf(out, "  %-17s %s\n", command_table[i].name, command_table[i].summary);
+    fprintf(out, "  %-17s %s\n  %-17s %s\n", "version", "print the version", "help", "print this, or `dfs help COMMAND`");
     fprintf(out, "\na store on this machine, and its benchmark:\n  dfs server -dir ./data\n"
                  "  dfs benchmark -server 127.0.0.1:9333 -n 10000\n");
 }

@@ -7,6 +7,7 @@
 #include <stdarg.h>
 #include <stdlib.h>
 #include <string.h>
+#include <strings.h>
 
 #include "conf/config.h"
 #include "conf/ini.h"
@@ -165,7 +166,7 @@ void option_type_text(const struct option *o, char *out, size_t cap)
 {
     static const char *const names[] = {
         [OPTION_BOOL] = "",          [OPTION_U16] = "int",  [OPTION_U32] = "int",  [OPTION_U64] = "int",
-        [OPTION_DOUBLE] = "number",  [OPTION_DURATION] = "duration", [OPTION_TEXT] = "text", [OPTION_CHOICE] = "",
+        [OPTION_DOUBLE] = "number",  [OPTION_BYTES] = "size",   [OPTION_DURATION] = "duration", [OPTION_TEXT] = "text", [OPTION_CHOICE] = "",
         [OPTION_IGNORED] = "text",   [OPTION_REFUSED] = "",
     };
 
@@ -234,6 +235,32 @@ static bool parse_duration_ms(const char *text, uint32_t *out)
     for (size_t i = 0; i < ARRAY_LEN(units); i++) {
         if (strcmp(text + n, units[i].unit) == 0 && v * units[i].ms <= UINT32_MAX) {
             *out = (uint32_t)(v * units[i].ms);
+            return true;
+        }
+    }
+    return false;
+}
+
+/* "4m" -> 4194304. */
+static bool parse_bytes(const char *text, uint64_t *out)
+{
+    static const struct {
+        const char *unit;
+        unsigned shift;
+    } units[] = {{"", 0}, {"b", 0}, {"k", 10}, {"m", 20}, {"g", 30}, {"t", 40}};
+    size_t n = strspn(text, "0123456789");
+    char number[32];
+    uint64_t v;
+
+    if (n == 0 || n >= sizeof number)
+        return false;
+    memcpy(number, text, n);
+    number[n] = '\0';
+    if (!parse_count(number, &v))
+        return false;
+    for (size_t i = 0; i < ARRAY_LEN(units); i++) {
+        if (strcasecmp(text + n, units[i].unit) == 0 && v <= UINT64_MAX >> units[i].shift) {
+            *out = v << units[i].shift;
             return true;
         }
     }
@@ -312,6 +339,13 @@ static const char *store_value(struct config *c, const struct option *o, const c
         why = check_range(o, d, buf, cap);
         if (why == NULL)
             *(double *)at = d;
+        return why;
+    case OPTION_BYTES:
+        if (!parse_bytes(text, &u))
+            return "must be a size such as 4096, 4k, 4m or 10g";
+        why = check_range(o, (double)u, buf, cap);
+        if (why == NULL)
+            *(uint64_t *)at = u;
         return why;
     case OPTION_DURATION:
         if (!parse_duration_ms(text, &ms))
@@ -439,12 +473,44 @@ static bool split_word(const char *word, char *name, size_t cap, const char **va
     return true;
 }
 
+int command_find(int argc, char *const *argv, int *words)
+{
+    int found = -1;
+    size_t n;
+
+    *words = 0;
+    for (int i = 0; argc > 0 && i < CMD_COUNT; i++) {
+        const char *name = command_table[i].name;
+
+        n = strcspn(name, " ");
+        if (strlen(argv[0]) != n || memcmp(argv[0], name, n) != 0)
+            continue;
+        if (name[n] == '\0' && found < 0) {
+            found = i;
+            *words = 1;
+        } else if (name[n] == ' ' && argc > 1 && strcmp(argv[1], name + n + 1) == 0) {
+            found = i;
+            *words = 2;
+        }
+    }
+    return found;
+}
+
+/* The word at i goes behind all others; each walk that does so for all words leaves them in their order. */
+static void word_last(int argc, char **argv, int i)
+{
+    char *word = argv[i];
+
+    memmove(&argv[i], &argv[i + 1], (size_t)(argc - i - 1) * sizeof *argv);
+    argv[argc - 1] = word;
+}
+
 /* Walks the words.  only: apply just this option (finding -options and -conf first), or NULL for all but those. */
 static int walk(struct config *c, enum command_id cmd, int argc, char **argv, const char *only, int *rest)
 {
-    int i;
+    int i, end = argc; /* words behind `end` have been looked at */
 
-    for (i = 0; i < argc; i++) {
+    for (i = 0; i < end; i++) {
         char name[NAME_MAX_BYTES + 1];
         const char *value;
         const struct option *o;
@@ -454,8 +520,13 @@ static int walk(struct config *c, enum command_id cmd, int argc, char **argv, co
             i++;
             break;
         }
-        if (!split_word(argv[i], name, sizeof name, &value))
-            break;
+        if (!split_word(argv[i], name, sizeof name, &value)) {
+            if (!command_table[cmd].mixed)
+                break;
+            word_last(argc, argv, i--);
+            end--;
+            continue;
+        }
         if (strcmp(name, "h") == 0 || strcmp(name, "help") == 0)
             return 1;
         o = find(cmd, name, &twice);
@@ -466,9 +537,9 @@ static int walk(struct config *c, enum command_id cmd, int argc, char **argv, co
         if (value == NULL && o->type == OPTION_IGNORED && o->dflt != NULL)
             value = "true";
         if (value == NULL && o->type == OPTION_IGNORED)
-            value = i + 1 < argc && argv[i + 1][0] != '-' ? argv[++i] : "";
+            value = i + 1 < end && argv[i + 1][0] != '-' ? argv[++i] : "";
         if (value == NULL) {
-            if (++i >= argc)
+            if (++i >= end)
                 return complain(cmd, NULL, "option '-%s' needs a value", name);
             value = argv[i];
         }

@@ -20,6 +20,7 @@ enum option_type {
     OPTION_U32,    /* uint32_t */
     OPTION_U64,    /* uint64_t, scaled */
     OPTION_DOUBLE, /* double */
+    OPTION_BYTES,    /* uint64_t; written "4096", "4k", "4m", "10g" (powers of 1024) */
     OPTION_DURATION, /* uint32_t milliseconds; written "500ms", "60s", "5m", "1h", or a bare number of seconds */
     OPTION_TEXT,   /* const char * */
     OPTION_CHOICE, /* int: index into the choices */
@@ -37,9 +38,15 @@ enum option_scope {
     IN_DOWNLOAD = 1 << 5,
     IN_DELETE = 1 << 6,
     SHARED = 1 << 7, /* with IN_MASTER and/or IN_VOLUME: no prefix in `dfs server` */
+    IN_OBJECTS = 1 << 8, /* dfs benchmark objects */
+    IN_CLEANUP = 1 << 9, /* dfs benchmark cleanup */
+    IN_MIX = 1 << 10,    /* dfs benchmark mix */
 };
 #define IN_DAEMONS (IN_MASTER | IN_VOLUME | SHARED)
 #define IN_TOOLS (IN_UPLOAD | IN_DOWNLOAD | IN_DELETE)
+/* The modes of the benchmark that put load on a store, and those that run once over a list. */
+#define IN_LOADS (IN_OBJECTS | IN_MIX)
+#define IN_MODES (IN_LOADS | IN_CLEANUP)
 
 struct option {
     const char *name;
@@ -60,16 +67,32 @@ struct option {
 extern const struct option option_table[];
 extern const size_t option_count;
 
-enum command_id { CMD_SERVER, CMD_MASTER, CMD_VOLUME, CMD_BENCHMARK, CMD_UPLOAD, CMD_DOWNLOAD, CMD_DELETE, CMD_COUNT };
+enum command_id {
+    CMD_SERVER,
+    CMD_MASTER,
+    CMD_VOLUME,
+    CMD_BENCHMARK,
+    CMD_OBJECTS,
+    CMD_CLEANUP,
+    CMD_MIX,
+    CMD_UPLOAD,
+    CMD_DOWNLOAD,
+    CMD_DELETE,
+    CMD_COUNT
+};
 
 struct command {
-    const char *name;
+    const char *name;   /* one word, or two: "benchmark objects" */
     unsigned scopes;    /* rows it takes */
     const char *args;   /* what follows the options, for usage; NULL = none */
     const char *summary;
     const char *example;
+    bool mixed;         /* options may stand behind its words too */
 };
 extern const struct command command_table[CMD_COUNT];
+
+/* The command that argv begins with: of two words when there is one of that name.  *words is how many it took.  -1: none. */
+int command_find(int argc, char *const *argv, int *words);
 
 struct config;
 
@@ -77,7 +100,7 @@ struct config;
 int option_defaults(struct config *c);
 
 /* Parses argv[0..argc) (what follows the command's name).  *rest is the index of the first word that is no option; a command
- * without `args` refuses such words.  Reads -options and -conf files in their order of precedence.
+ * without `args` refuses such words.  Words of a command that is `mixed` are moved behind its options.  Reads -options and -conf files in their order of precedence.
  * 0; 1 = help was asked for (print it, exit 0); -1 = one line was printed to standard error: exit 2. */
 int option_parse(struct config *c, enum command_id cmd, int argc, char **argv, int *rest);
 

@@ -13,6 +13,7 @@
 #define MASTER(field) offsetof(struct config, master.field)
 #define VOLUME(field) offsetof(struct config, volume.field)
 #define BENCH(field) offsetof(struct config, bench.field)
+#define MODE(field) offsetof(struct config, mode.field)
 #define TOOL(field) offsetof(struct config, tool.field)
 
 #define MB (1ull << 20)
@@ -34,6 +35,12 @@ static const char *check_ttl(const char *value)
 static const char *check_collection(const char *value)
 {
     return name_is_safe(bytes_str(value)) ? NULL : "is no name of letters, digits, '_', '-' and '.'";
+}
+
+static const char *check_run_name(const char *value)
+{
+    return value[0] != '\0' && value[0] != '.' && name_is_safe(bytes_str(value)) ? NULL :
+        "is no name of letters, digits, '_', '-' and '.'";
 }
 
 static const char *check_white_list(const char *value)
@@ -232,6 +239,57 @@ const struct option option_table[] = {
     {"cpuprofile", NULL, IN_BENCHMARK, OPTION_TEXT, BENCH(cpuprofile), 0, 0, 0, NULL, "", "file",
      "write the client's CPU time there", NULL},
 
+    /* modes of the benchmark */
+    {"master", "server", IN_MODES, OPTION_TEXT, MODE(masters), 0, 0, 0, NULL, "127.0.0.1:9333", "host:port[,host:port]",
+     "the masters", check_addresses},
+    {"t", NULL, IN_MODES, OPTION_U32, MODE(slots), 0, 1, 10000, NULL, "16", NULL, "requests under way at once", NULL},
+    {"b", NULL, IN_OBJECTS, OPTION_BYTES, MODE(block_bytes), 0, 1, 2146435072, NULL, "4m", "size", "bytes of one request", NULL},
+    {"o", NULL, IN_OBJECTS, OPTION_BYTES, MODE(object_bytes), 0, 0, 2146435072, NULL, "0", "size",
+     "size of an object, written whole and read in requests of -b; 0: that of -b", NULL},
+    {"max-objects", NULL, IN_OBJECTS, OPTION_U64, MODE(max_objects), 0, 0, 1e12, NULL, "0", NULL,
+     "write no more than this many; 0: as many as there is time for", NULL},
+    {"no-cleanup", NULL, IN_OBJECTS, OPTION_BOOL, MODE(no_cleanup), 0, 0, 0, NULL, "false", NULL,
+     "leave what was written, for seq and rand", NULL},
+    {"show-time", NULL, IN_OBJECTS, OPTION_BOOL, MODE(show_time), 0, 0, 0, NULL, "false", NULL,
+     "the time of day in front of each line of the table", NULL},
+    {"sizeMedian", NULL, IN_MIX, OPTION_BYTES, MODE(size_median_bytes), 0, 1, 1073741824, NULL, "16k", "size",
+     "half of the objects are smaller; their sizes are log-normal", NULL},
+    {"sizeSigma", NULL, IN_MIX, OPTION_DOUBLE, MODE(size_sigma), 0, 0, 5, NULL, "1", NULL,
+     "deviation of the sizes' logarithm; 0: all of -sizeMedian", NULL},
+    {"sizes", NULL, IN_MIX, OPTION_TEXT, MODE(sizes), 0, 0, 0, NULL, "", "file",
+     "sizes from a file instead, a line `BYTES WEIGHT` for each", NULL},
+    {"mix", NULL, IN_MIX, OPTION_TEXT, MODE(shares), 0, 0, 0, NULL, "70:25:5", "read:write:delete", "shares of the requests", NULL},
+    {"zipf", NULL, IN_MIX, OPTION_DOUBLE, MODE(zipf), 0, 0, 5, NULL, "0.99", NULL,
+     "exponent of the popularity of what is read; 0: all alike", NULL},
+    {"rate", NULL, IN_MIX, OPTION_DOUBLE, MODE(rate), 0, 0, 1e7, NULL, "0", "requests/s",
+     "begin this many a second, whatever the answers do, and count their waiting; 0: as fast as -t allows", NULL},
+    {"runtime", NULL, IN_MIX, OPTION_DURATION, MODE(runtime_ms), 0, 0, 0, NULL, "30s", NULL, "how long", NULL},
+    {"n", NULL, IN_MIX, OPTION_U64, MODE(preload), 0, 0, 1e9, NULL, "1000", NULL, "objects written before the clock starts", NULL},
+    {"run-name", NULL, IN_MODES, OPTION_TEXT, MODE(run_name), 0, 0, 0, NULL, "default", "name",
+     "whose objects: runs of different names never touch each other's", check_run_name},
+    {"listDir", NULL, IN_MODES, OPTION_TEXT, MODE(list_dir), 0, 0, 0, NULL, "", "folder",
+     "where the lists of runs are; empty: ~/.cache/dfs/bench", NULL},
+    {"no-verify", NULL, IN_LOADS, OPTION_BOOL, MODE(no_verify), 0, 0, 0, NULL, "false", NULL,
+     "do not compare what is read with what was written", NULL},
+    {"seed", NULL, IN_LOADS, OPTION_U64, MODE(seed), 0, 0, 0, NULL, "0", NULL, "of contents and choices; 0: a random one", NULL},
+    {"collection", NULL, IN_LOADS, OPTION_TEXT, MODE(collection), 0, 0, 0, NULL, "benchmark", "name", "collection to write to",
+     check_collection},
+    {"replication", NULL, IN_LOADS, OPTION_TEXT, MODE(replication), 0, 0, 0, NULL, "", "xyz",
+     "replica placement; empty: the master's", check_replication},
+    {"fsync", NULL, IN_LOADS, OPTION_BOOL, MODE(fsync), 0, 0, 0, NULL, "false", NULL,
+     "ask for each write to be on the disk before it is answered", NULL},
+    {"json", NULL, IN_LOADS, OPTION_TEXT, MODE(json), 0, 0, 0, NULL, "", "file", "write the report there as JSON too", NULL},
+    {"csv", NULL, IN_LOADS, OPTION_TEXT, MODE(csv), 0, 0, 0, NULL, "", "file", "write the seconds there as CSV", NULL},
+    {"svg", NULL, IN_LOADS, OPTION_TEXT, MODE(svg), 0, 0, 0, NULL, "", "file", "draw the run there", NULL},
+    {"label", NULL, IN_LOADS, OPTION_TEXT, MODE(label), 0, 0, 0, NULL, "", "text", "name of the run in reports and pictures", NULL},
+    {"idleWait", NULL, IN_LOADS, OPTION_DURATION, MODE(idle_wait_ms), 0, 0, 0, NULL, "10s", NULL,
+     "wait so long at most for the disk to come to rest at the end; 0: not at all", NULL},
+    {"loops", NULL, IN_MODES, OPTION_U32, MODE(loops), 0, 0, 64, NULL, "0", NULL,
+     "threads of the client; 0: one for each two cores, at most 4", NULL},
+    {"usePublicUrl", NULL, IN_MODES, OPTION_BOOL, MODE(use_public_url), 0, 0, 0, NULL, "false", NULL,
+     "reach volume servers at their public address", NULL},
+    {"timeout", NULL, IN_MODES, OPTION_DURATION, MODE(timeout_ms), 0, 0, 0, NULL, "60s", NULL, "bound of one request", NULL},
+
     /* tools */
     {"master", "server", IN_TOOLS, OPTION_TEXT, TOOL(server), 0, 0, 0, NULL, "127.0.0.1:9333", "host:port[,host:port]",
      "the masters", check_addresses},
@@ -314,6 +372,12 @@ const struct command command_table[CMD_COUNT] = {
                     "dfs volume -dir /disk1,/disk2 -master 127.0.0.1:9333 -port 8080"},
     [CMD_BENCHMARK] = {"benchmark", IN_BENCHMARK, NULL, "write objects, read them back, verify and report",
                        "dfs benchmark -server 127.0.0.1:9333 -size 1000000 -n 40000"},
+    [CMD_OBJECTS] = {"benchmark objects", IN_OBJECTS, "SECONDS write|seq|rand", "write or read large objects, a line a second",
+                     "dfs benchmark objects 10 write -no-cleanup -run-name a", true},
+    [CMD_CLEANUP] = {"benchmark cleanup", IN_CLEANUP, NULL, "delete what `benchmark objects` left",
+                     "dfs benchmark cleanup -run-name a", true},
+    [CMD_MIX] = {"benchmark mix", IN_MIX, NULL, "reads, writes and deletes of objects of many sizes",
+                 "dfs benchmark mix -rate 2000 -runtime 60s", true},
     [CMD_UPLOAD] = {"upload", IN_UPLOAD, "[FILE ...]", "store files and print their ids as JSON",
                     "dfs upload -master 127.0.0.1:9333 picture.jpg"},
     [CMD_DOWNLOAD] = {"download", IN_DOWNLOAD, "FID ...", "fetch files by id",

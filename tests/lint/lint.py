@@ -258,7 +258,7 @@ def check_options(t):
     for command in options.COMMANDS:
         if command not in listed:
             yield f'no man page lists the options of `dfs {command}`'
-        p = subprocess.run([t.dfs(), command, '-h'], capture_output=True, text=True, check=False)
+        p = subprocess.run([t.dfs(), *command.split(), '-h'], capture_output=True, text=True, check=False)
         if p.returncode != 0 or not p.stdout.startswith(f'usage: dfs {command}'):
             yield f'`dfs {command} -h` exits {p.returncode}'
 

@@ -15,9 +15,10 @@ import subprocess
 import sys
 
 ROOT = os.path.dirname(os.path.dirname(os.path.dirname(os.path.abspath(__file__))))
-BLOCK = re.compile(r'(^\.\\" BEGIN OPTIONS *(\w*)\n)(.*?)(^\.\\" END OPTIONS\n)', re.M | re.S)
+BLOCK = re.compile(r'(^\.\\" BEGIN OPTIONS *([\w ]*)\n)(.*?)(^\.\\" END OPTIONS\n)', re.M | re.S)
 INI = 'conf/dfs.ini'
-COMMANDS = ('server', 'master', 'volume', 'benchmark', 'upload', 'download', 'delete')
+COMMANDS = ('server', 'master', 'volume', 'benchmark', 'benchmark objects', 'benchmark cleanup', 'benchmark mix', 'upload',
+            'download', 'delete')
 
 
 def pages():
@@ -43,7 +44,7 @@ def renewed(dfs, path):
     def block(m):
         command = m.group(2) or re.sub(r'^dfs-|\.\d$', '', os.path.basename(path))
         commands.append(command)
-        return m.group(1) + said(dfs, '-man', command) + m.group(4)
+        return m.group(1) + said(dfs, '-man', *command.split()) + m.group(4)
     return BLOCK.sub(block, read(path)), commands
 
 

@@ -1,0 +1,54 @@
+/* What the modes have in common. */
+#include "bench/mode.h"
+
+#include <stdio.h>
+
+void mode_options_init(struct mode_options *o)
+{
+    *o = (struct mode_options){
+        .masters = "127.0.0.1:9333",
+        .collection = "benchmark",
+        .replication = "",
+        .timeout_ms = 60000,
+        .slots = 16,
+        .json = "",
+        .csv = "",
+        .svg = "",
+        .label = "",
+        .list_dir = "",
+        .run_name = "default",
+        .idle_wait_ms = 10000,
+        .block_bytes = 4u << 20,
+        .size_median_bytes = 16384,
+        .size_sigma = 1,
+        .sizes = "",
+        .shares = "70:25:5",
+        .zipf = 0.99,
+        .runtime_ms = 30000,
+        .preload = 1000,
+    };
+}
+
+static int not_yet(const char *mode)
+{
+    fprintf(stderr, "dfs benchmark %s: not built yet\n", mode);
+    return 1;
+}
+
+int mode_objects(const struct mode_options *o, int argc, char **argv)
+{
+    (void)o, (void)argc, (void)argv;
+    return not_yet("objects");
+}
+
+int mode_cleanup(const struct mode_options *o, int argc, char **argv)
+{
+    (void)o, (void)argc, (void)argv;
+    return not_yet("cleanup");
+}
+
+int mode_mix(const struct mode_options *o, int argc, char **argv)
+{
+    (void)o, (void)argc, (void)argv;
+    return not_yet("mix");
+}

@@ -1,0 +1,54 @@
+/* The benchmark's modes beside weed's report: `dfs benchmark objects`, `cleanup`, `mix`.
+ *
+ * Each is a command of its own with the options below, prints its report on standard output, and leaves it as JSON, CSV and SVG
+ * where it is told to.  They put their load on a store with bench/load.h.  Used by conf only. */
+#ifndef DFS_BENCH_MODE_H
+#define DFS_BENCH_MODE_H
+
+#include <stdbool.h>
+#include <stdint.h>
+
+struct mode_options {
+    /* all */
+    const char *masters;     /* comma list "host:port" */
+    const char *collection;  /* "benchmark" */
+    const char *replication; /* "" = the master's default */
+    bool fsync;
+    bool use_public_url;
+    uint32_t timeout_ms;     /* of one request */
+    uint32_t loops;          /* client threads; 0 = half as many as cores, 1 to 4 */
+    uint32_t slots;          /* -t: requests under way at once */
+    uint64_t seed;           /* of contents and of choices; 0 = a random one */
+    bool no_verify;          /* do not compare what is read */
+    const char *json, *csv, *svg, *label; /* "" = none */
+    const char *list_dir;    /* folder of R.fids; "" = ~/.cache/dfs/bench */
+    const char *run_name;    /* R */
+    uint32_t idle_wait_ms;   /* how long to wait for the disk to come to rest at the end; 0 = not at all */
+
+    /* objects */
+    uint64_t block_bytes;    /* -b: one request */
+    uint64_t object_bytes;   /* -o; 0 = block_bytes */
+    uint64_t max_objects;    /* 0 = as many as there is time for */
+    bool no_cleanup, show_time;
+
+    /* mix */
+    uint64_t size_median_bytes;
+    double size_sigma;       /* of the sizes' logarithm */
+    const char *sizes;       /* file "BYTES WEIGHT" a line instead; "" = none */
+    const char *shares;      /* "read:write:delete" */
+    double zipf;             /* exponent of popularity; 0 = all alike */
+    double rate;             /* requests a second, whatever the answers do; 0 = as fast as -t allows */
+    uint32_t runtime_ms;
+    uint64_t preload;        /* objects written before the clock starts */
+};
+
+/* Defaults.  The texts are static. */
+void mode_options_init(struct mode_options *o);
+
+/* Each blocks and returns the exit status: 0 all was right; 1 a request failed, came back corrupt, or the run could not begin
+ * (one line on standard error says why); 2 wrong words.  argv: the words behind the options. */
+int mode_objects(const struct mode_options *o, int argc, char **argv);
+int mode_cleanup(const struct mode_options *o, int argc, char **argv);
+int mode_mix(const struct mode_options *o, int argc, char **argv);
+
+#endif
