@@ -345,7 +345,8 @@ int needle_data_bytes(uint8_t version, struct bytes head, uint32_t *out)
     if (head.n < NEEDLE_HEADER_BYTES + DATA_SIZE_BYTES)
         return DFS_ESHORT;
     data_bytes = be32_get(head.p + NEEDLE_HEADER_BYTES);
-    if (data_bytes > body_bytes - DATA_SIZE_BYTES)
+    /* Without data there is no body: zeros where one should be would pass for an empty file, checksum and all. */
+    if (data_bytes == 0 || data_bytes > body_bytes - DATA_SIZE_BYTES)
         return DFS_ECORRUPT;
     /* No writer has more to say behind the data; random bytes nearly always do, which is what tells them apart. */
     if (body_bytes - DATA_SIZE_BYTES - data_bytes > NEEDLE_META_MAX)

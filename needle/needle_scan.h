@@ -10,7 +10,8 @@
  *   a .dat file itself.
  * - The step of BAD_DATA is only as good as a Size that nothing verified.  Take it when a RECORD or the file's end stands
  *   there; else resync from pos + 8.
- * - What a resync finds may be the content of a blob.  Publish it only when an index row points at it or a sister has it. */
+ * - What a resync finds may be the content of a blob.  Publish it only when an index row points at it, or when everything from it
+ *   up to a known boundary verifies: a blob's own checksum, time and padding stand behind its content and do not. */
 #ifndef DFS_NEEDLE_NEEDLE_SCAN_H
 #define DFS_NEEDLE_NEEDLE_SCAN_H
 

@@ -219,6 +219,31 @@ int dat_scan_true_size(struct dat_scan *s, uint64_t pos, uint64_t limit, uint32_
     return 0;
 }
 
+int dat_scan_no_body(struct dat_scan *s, uint64_t pos, uint64_t limit, uint64_t earliest_ns, struct needle_scan_item *out)
+{
+    uint64_t bytes = needle_record_bytes(s->version, 0);
+    struct needle_scan_item item = {.kind = NEEDLE_SCAN_RECORD, .record_bytes = bytes};
+    struct bytes w;
+    int rc;
+
+    if (limit < bytes || pos > limit - bytes)
+        return DFS_ENOTFOUND;
+    rc = window_at(s, pos, (size_t)bytes, &w);
+    if (rc != 0)
+        return rc;
+    needle_header_decode((const uint8_t *)w.p, &item.header);
+    item.header.size = 0;
+    item.needle = (struct needle){.key = item.header.key, .cookie = item.header.cookie};
+    item.needle.checksum = be32_get(w.p + NEEDLE_HEADER_BYTES);
+    if (s->version == NEEDLE_V3)
+        item.needle.append_at_ns = be64_get(w.p + NEEDLE_HEADER_BYTES + NEEDLE_CHECKSUM_BYTES);
+    if (item.header.key == 0 || (s->version == NEEDLE_V3 && (item.needle.append_at_ns == 0 ||
+                                                             item.needle.append_at_ns < earliest_ns)))
+        return DFS_ENOTFOUND;
+    *out = item;
+    return 0;
+}
+
 uint64_t dat_scan_time(struct dat_scan *s, uint64_t pos, uint32_t body_bytes)
 {
     uint8_t buf[NEEDLE_TIME_BYTES];

@@ -38,6 +38,10 @@ int dat_scan_header(struct dat_scan *s, uint64_t pos, struct needle_header *out)
 /* A header whose Size is not to be trusted: do its data size, what stands behind the data, and the checksum agree with each other?
  * Then *size is what Size must have been.  DFS_ENOTFOUND when nothing is proven, DFS_EIO. */
 int dat_scan_true_size(struct dat_scan *s, uint64_t pos, uint64_t limit, uint32_t *size);
+/* A header whose Size is not to be trusted, read as that of a record without a body, which no checksum proves: only a caller that
+ * knows what stands behind it can tell.  *out is that record (RECORD).  DFS_ENOTFOUND when it cannot be one (zeros, a filler, the
+ * limit, a time that is none or before earliest_ns), DFS_EIO. */
+int dat_scan_no_body(struct dat_scan *s, uint64_t pos, uint64_t limit, uint64_t earliest_ns, struct needle_scan_item *out);
 /* Append time of a version 3 record; 0 in other versions or when it cannot be read. */
 uint64_t dat_scan_time(struct dat_scan *s, uint64_t pos, uint32_t body_bytes);
 /* First position at or after pos that is not zero, in steps of 8, at most limit. */

@@ -8,6 +8,11 @@
 
 #include "needle/err.h"
 
+/* The least that a disk writes as a whole. */
+#define SECTOR_BYTES 512u
+/* The size at the end of a row. */
+#define IDX_SIZE_BYTES 4u
+
 /* A .dat cannot have so many rows: the file is something else. */
 static uint64_t rows_max(const struct load *l)
 {
@@ -23,7 +28,7 @@ static bool is_zeros(const struct idx_row *row)
 
 static void drop(struct repair_rows *r, struct repair_row *row)
 {
-    row->flags |= ROW_DROPPED;
+    row->flags |= ROW_DROPPED | ROW_WRONG;
     r->changed = true;
     r->dropped++;
 }
@@ -35,7 +40,7 @@ static void unplace_or_drop(struct repair_rows *r, struct repair_row *row)
         drop(r, row);
         return;
     }
-    row->flags |= ROW_NO_PLACE;
+    row->flags |= ROW_NO_PLACE | ROW_WRONG;
     row->row.offset.units8 = 0;
     row->row.size = IDX_SIZE_TOMBSTONE;
     r->changed = true;
@@ -45,6 +50,17 @@ static void unplace_or_drop(struct repair_rows *r, struct repair_row *row)
 static bool place_possible(const struct repair_rows *r, const struct repair_row *row)
 {
     return repair_row_pos(row) >= r->base_pos && repair_row_end(r, row) <= r->load->dat_bytes;
+}
+
+/* The file ends inside the record that the row describes. */
+static void note_torn(struct repair_rows *r, const struct repair_row *row)
+{
+    struct needle_header h;
+
+    if (idx_row_deletes(&row->row) || repair_row_pos(row) + NEEDLE_HEADER_BYTES > r->load->dat_bytes)
+        return;
+    if (dat_scan_header(&r->load->scan, repair_row_pos(row), &h) == 0 && idx_row_agrees(&row->row, &h))
+        r->torn = row->row;
 }
 
 static int append_row(struct repair_rows *r, const struct idx_row *row, struct repair_row **out)
@@ -65,8 +81,16 @@ static int append_row(struct repair_rows *r, const struct idx_row *row, struct r
 
 struct collecting {
     struct repair_rows *rows;
+    uint64_t pos;   /* of the next row in the file */
     bool after_bad; /* the row before was none */
 };
+
+static unsigned key_edge(uint64_t pos)
+{
+    uint64_t edge = SECTOR_BYTES - pos % SECTOR_BYTES;
+
+    return edge <= sizeof(uint64_t) ? (unsigned)edge : 0;
+}
 
 /* Pages of zeros in an index cut rows in two at either edge: what stands beside them is looked at. */
 static void bad_row(struct collecting *c)
@@ -90,9 +114,10 @@ static int on_row(struct load *l, const struct idx_row *row, void *arg)
     struct collecting *c = arg;
     struct repair_rows *r = c->rows;
     struct repair_row *new_row;
+    uint64_t pos = c->pos;
     int rc;
 
-    (void)l;
+    c->pos += idx_row_bytes(l->width);
     /* Without a place a row can only delete, and nobody deletes with a size. */
     if (is_zeros(row) ||
         (row->offset.units8 == 0 && (row->key == 0 || (row->size != 0 && row->size != IDX_SIZE_TOMBSTONE)))) {
@@ -104,29 +129,70 @@ static int on_row(struct load *l, const struct idx_row *row, void *arg)
     rc = append_row(r, row, &new_row);
     if (rc != 0)
         return rc;
-    if (c->after_bad || row->key == 0) /* no assign hands out key 0: a filler, or a key that was lost */
+    if (c->after_bad)
+        new_row->flags |= ROW_SUSPECT | ROW_AFTER_BAD;
+    if (row->key == 0) /* no assign hands out key 0: a filler, or a key that was lost */
         new_row->flags |= ROW_SUSPECT;
+    new_row->key_edge = (uint8_t)key_edge(pos);
+    if ((c->pos - IDX_SIZE_BYTES) % SECTOR_BYTES == 0)
+        new_row->flags |= ROW_SIZE_APART;
     c->after_bad = false;
     if (repair_row_pos(new_row) >= r->load->verify_from)
         new_row->flags |= ROW_SUSPECT;
-    if (row->offset.units8 == 0)
+    if (row->offset.units8 == 0) {
         new_row->flags |= ROW_NO_PLACE;
-    else if (!place_possible(r, new_row))
+    } else if (!place_possible(r, new_row)) {
+        note_torn(r, new_row);
         unplace_or_drop(r, new_row);
+    }
     return 0;
 }
 
 /* ---- what the record says ---- */
 
+static bool agrees(struct repair_rows *r, const struct repair_row *row)
+{
+    struct needle_header h;
+
+    if ((row->flags & ROW_WRONG) != 0)
+        return false;
+    return !repair_row_placed(row) ||
+           (dat_scan_header(&r->load->scan, repair_row_pos(row), &h) == 0 && idx_row_agrees(&row->row, &h));
+}
+
+/* Is what the keys differ by the part of the row's that a sector ends behind? */
+static bool differs_in_front(const struct repair_row *row, uint64_t record_key)
+{
+    unsigned bits = row->key_edge * 8;
+
+    return bits == 64 || (bits != 0 && (row->row.key ^ record_key) << bits == 0);
+}
+
+/* Row and record are of one place and size, and tell different ids; no checksum covers either.  Power cuts tear rows, by sectors,
+ * so a torn row has a neighbour that is torn as well, or a sector ends in its key.  Else it is the header that is damaged: the row
+ * stays, and its file is an error when it is read; under another id it would uncover what it superseded. */
+static bool key_is_torn(struct repair_rows *r, const struct repair_row *row, uint64_t record_key)
+{
+    if (row->row.key == 0 || (row->flags & (ROW_AFTER_BAD | ROW_WRONG)) != 0 || differs_in_front(row, record_key))
+        return true;
+    if (row > r->rows)
+        return !agrees(r, row - 1);
+    return !r->load->have_ckp && r->count > 1 && !agrees(r, row + 1);
+}
+
 /* What a row can be made to say by the record that stands there; false when they have nothing in common. */
 static bool correct_row(struct repair_rows *r, struct repair_row *row, uint64_t key, uint32_t size)
 {
     bool deletes = idx_row_deletes(&row->row);
+    bool other_size = !deletes && row->row.size != size;
 
     /* Of a record without a body the row alone knows whether it deletes. */
     if (size == 0 ? !deletes && row->row.size != 0 : deletes)
         return false;
-    if (row->row.key != key || (!deletes && row->row.size != size)) {
+    if (row->row.key != key && !other_size && !key_is_torn(r, row, key))
+        return true;
+    if (row->row.key != key || other_size) {
+        row->flags |= ROW_WRONG;
         r->changed = true;
         r->corrected++;
     }
@@ -161,12 +227,17 @@ static int judge_by_record(struct repair_rows *r, struct repair_row *row, const 
 }
 
 /* A tombstone's row whose size was torn to zeros reads as that of an empty file, and its record has the same shape: only the
- * checksum tells.  What was deleted must not come back as an empty file. */
+ * checksum tells.  What was deleted must not come back as an empty file.  The size stands last in a row, so what stands behind a
+ * torn one is no row, unless a sector ends in between; else it is the checksum that was damaged. */
 static int uncover_tombstone(struct repair_rows *r, struct repair_row *row)
 {
+    bool whole = row + 1 < r->rows + r->count && (row->flags & ROW_SIZE_APART) == 0 && (row[1].flags & ROW_AFTER_BAD) == 0;
     bool hides;
-    int rc = load_hides_tombstone(r->load, &row->row, &hides);
+    int rc;
 
+    if (row->row.size != 0 || (whole && agrees(r, row + 1)))
+        return 0;
+    rc = load_hides_tombstone(r->load, &row->row, &hides);
     if (rc != 0 || !hides)
         return rc;
     row->row.size = IDX_SIZE_TOMBSTONE;
@@ -360,7 +431,7 @@ static int tile(struct repair_rows *r)
 
 int repair_rows_collect(struct repair_rows *r, struct load *l, uint64_t from, uint64_t base_pos)
 {
-    struct collecting c = {.rows = r};
+    struct collecting c = {.rows = r, .pos = from};
     int rc = 0;
 
     *r = (struct repair_rows){.load = l, .base_pos = base_pos, .in_order = true, .end_units8 = base_pos / NEEDLE_ALIGN};

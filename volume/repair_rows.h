@@ -14,11 +14,15 @@ enum repair_flag {
     ROW_SUSPECT = 1 << 2,  /* stands beside a row that was none, or behind all checkpoints */
     ROW_NO_PLACE = 1 << 3, /* a tombstone that tells no offset, or a wrong one */
     ROW_INNER = 1 << 4,    /* its record lies inside another's */
+    ROW_AFTER_BAD = 1 << 5,/* the bytes in front of it are no row */
+    ROW_WRONG = 1 << 6,    /* the record or the file's length spoke against it */
+    ROW_SIZE_APART = 1 << 7, /* its size lies in a sector of its own */
 };
 
 struct repair_row {
     struct idx_row row;
     uint8_t flags;
+    uint8_t key_edge; /* bytes of its key in front of the end of a sector; 0 = all in one with what follows */
 };
 
 struct repair_rows {
@@ -32,6 +36,7 @@ struct repair_rows {
     bool changed;        /* something differs from the file */
     uint32_t dropped, corrected;
     uint64_t end_units8; /* behind the last record that a row points at */
+    struct idx_row torn; /* dropped: its record is there, and the file ends inside it; key 0 = none */
 };
 
 /* Reads all rows from byte `from` of the .idx on, drops what cannot be, and tiles the rest.  DFS_ECORRUPT: more rows than the .dat

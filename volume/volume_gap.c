@@ -82,6 +82,20 @@ static int emit_record(struct gap *g, enum gap_find find, uint64_t pos, const st
     return rc == GAP_REFUSED ? (g->recent ? cover(g, pos, pos + item->record_bytes, true) : 0) : rc;
 }
 
+/* A record without a body whose Size is damaged (a tombstone, mostly: overlooked, it would bring a file back): what stands behind
+ * it says so. */
+static int step_no_body(struct gap *g, uint64_t pos, struct needle_scan_item *item, bool *holds)
+{
+    struct needle_scan_item empty;
+    int rc = dat_scan_no_body(&g->load->scan, pos, g->to, g->load->last_append_ns, &empty);
+
+    if (rc == 0)
+        rc = bad_run_holds(g, pos + empty.record_bytes, holds);
+    if (rc == 0 && *holds)
+        *item = empty;
+    return rc == DFS_ENOTFOUND ? 0 : rc;
+}
+
 /* One step: what stands at pos, and whether to go on behind it.  A record whose Size alone is damaged is known by its checksum:
  * item then has the Size that it should have. */
 static int step(struct gap *g, uint64_t pos, struct needle_scan_item *item, enum gap_find *find, bool *holds)
@@ -102,9 +116,11 @@ static int step(struct gap *g, uint64_t pos, struct needle_scan_item *item, enum
         *holds = true;
         return 0;
     }
+    if (rc == DFS_ENOTFOUND)
+        rc = step_no_body(g, pos, item, holds);
     /* One without a body has nothing but its header to be known by, and that does not hold. */
-    if (rc != DFS_ENOTFOUND || item->kind != NEEDLE_SCAN_BAD_DATA || item->header.size == 0)
-        return rc == DFS_ENOTFOUND ? 0 : rc;
+    if (rc != 0 || *holds || item->kind != NEEDLE_SCAN_BAD_DATA || item->header.size == 0)
+        return rc;
     return bad_run_holds(g, pos + item->record_bytes, holds);
 }
 

@@ -4,8 +4,8 @@
  * .dat is walked in offset order: what rows point at is believed, gaps are scanned (volume_gap.c).
  *
  * A scanned record counts only if it stands behind the last that the rows say of its id; deleted ids and tombstones without a
- * place count as well, or a file would come back that was deleted.  One that was found by resync only never counts over an id
- * that was there before the damage.
+ * place count as well, or a file would come back that was deleted.  One that was found by resync counts, since everything from it
+ * up to the next known boundary verifies, which the content of somebody's blob does not: to overlook it would serve older content.
  *
  * The new .idx has all of it in offset order, superseded records too, so that it covers the data and need not be looked through
  * again.  (An index whose log order contradicts its offsets keeps its log order, or it would say something else.) */
@@ -51,7 +51,7 @@ struct repair {
     uint64_t resync_from;       /* of this gap: everything from here on was found by resync */
     uint64_t last_pos;
     uint32_t last_size;
-    uint64_t scanned, unbelieved;
+    uint64_t scanned;
 };
 
 /* ---- deleted ids ---- */
@@ -249,31 +249,16 @@ static int apply_scanned(struct repair *p, const struct idx_row *row)
     return rc == DFS_ENOTFOUND ? 0 : rc;
 }
 
-static int refuse(struct repair *p, bool recent)
-{
-    if (recent)
-        p->rows.changed = true; /* it is covered */
-    else
-        p->unbelieved++;
-    return GAP_REFUSED;
-}
-
-/* Only what would change what is known needs to be believed. */
-static int believe(struct repair *p, enum gap_find find, const struct needle_scan_item *item, const struct known *k, bool recent,
-                   bool *yes)
+/* Only what would change what is known needs to be believed.  A record counts even if its data do not verify: its file is an error
+ * then, and not what it was before.  In the tail behind all rows one that a resync found is not worth an id that was there. */
+static int believe(struct repair *p, const struct needle_scan_item *item, const struct known *k, bool recent, bool *yes)
 {
     uint32_t cookie = 0;
     bool known;
     int rc;
 
-    *yes = false;
-    if (p->resync_from != UINT64_MAX && k->had && needle_offset_bytes(k->value.offset) < p->resync_from)
-        return 0;
-    /* No row speaks for it and its data do not verify: older bytes that do are worth more. */
-    if (find == GAP_BAD && k->had)
-        return 0;
-    *yes = true;
-    if (!recent || item->header.size == 0)
+    *yes = !recent || p->resync_from == UINT64_MAX || !k->had || needle_offset_bytes(k->value.offset) >= p->resync_from;
+    if (!*yes || !recent || item->header.size == 0)
         return 0;
     /* No checksum covers the header, and a sector of it may be torn: a cookie of zeros is handed to nobody, and nobody overwrites
      * with another one. */
@@ -304,9 +289,13 @@ static int on_record(void *arg, enum gap_find find, uint64_t pos, const struct n
         return rc;
     counted = row.offset.units8 >= k.counts_from;
     if (counted)
-        rc = believe(p, find, item, &k, recent, &believed);
-    if (rc != 0 || !believed)
-        return rc != 0 ? rc : refuse(p, recent);
+        rc = believe(p, item, &k, recent, &believed);
+    if (rc != 0)
+        return rc;
+    if (!believed) {
+        p->rows.changed = true; /* it is covered */
+        return GAP_REFUSED;
+    }
     if (deletes)
         row.size = IDX_SIZE_TOMBSTONE;
     note_last(p, pos, item->header.size);
@@ -432,6 +421,36 @@ static int collect(struct repair *p)
     return repair_rows_collect(&p->rows, l, 0, l->first_pos);
 }
 
+/* rebuild(): the file has changed, all of it once more. */
+#define FILE_CHANGED 1
+
+/* A record with a row was acknowledged, so an older version of its file is not what anybody should get when its end is gone.  It is
+ * given its length back (zeros), and is an error when it is read. */
+static int keep_torn(struct repair *p)
+{
+    struct load *l = p->load;
+    const struct idx_row *torn = &p->rows.torn;
+    uint64_t end = needle_offset_bytes(torn->offset) + needle_record_bytes(l->sb.version, torn->size);
+    struct known k;
+    int rc;
+
+    if (torn->key == 0 || !l->can_write)
+        return 0;
+    rc = look_up(p, torn->key, &k);
+    if (rc != 0 || k.value.deleted || k.value.offset.units8 >= torn->offset.units8)
+        return rc;
+    rc = disk_truncate(l->fd, end);
+    if (rc == 0)
+        rc = disk_sync(l->fd);
+    if (rc != 0)
+        return rc == DFS_ENOSPC ? 0 : rc;
+    load_remark(l, false, "'%s.dat' ends inside a record that stands over an older one: it is kept, and is an error when it is read",
+                l->v->base);
+    l->dat_bytes = end;
+    dat_scan_reset(&l->scan, end);
+    return FILE_CHANGED;
+}
+
 static int start_writing(struct repair *p)
 {
     struct load *l = p->load;
@@ -477,9 +496,6 @@ static void tell(const struct repair *p)
 {
     struct load *l = p->load;
 
-    if (p->unbelieved > 0)
-        load_remark(l, true, "%" PRIu64 " records behind damage in '%s.dat' have ids that were there before: not believed",
-                    p->unbelieved, l->v->base);
     if (p->scanned > 0 || p->rows.dropped > 0 || p->rows.corrected > 0)
         load_remark(l, false, "the index of '%s' was mended: %" PRIu64 " records found in the .dat, %" PRIu32
                     " rows dropped, %" PRIu32 " corrected", l->v->base, p->scanned, p->rows.dropped, p->rows.corrected);
@@ -510,6 +526,8 @@ static int rebuild(struct repair *p)
     if (rc == 0)
         rc = collect_deleted(p);
     if (rc == 0)
+        rc = keep_torn(p);
+    if (rc == 0)
         rc = find_contradiction(p);
     if (rc == 0)
         rc = start_writing(p);
@@ -528,6 +546,11 @@ int load_repair(struct load *l)
     uint64_t last_ns;
     int rc = rebuild(&p);
 
+    if (rc == FILE_CHANGED) { /* to a whole record at the end: not again */
+        release(&p);
+        p = (struct repair){.load = l};
+        rc = rebuild(&p);
+    }
     if (rc == 0) {
         tell(&p);
         last_ns = p.last_pos != 0 ? dat_scan_time(&l->scan, p.last_pos, p.last_size) : 0;

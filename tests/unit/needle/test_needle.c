@@ -259,12 +259,12 @@ static void lengths_that_contradict(void **state)
         int rc;
     } rows[] = {
         {1, 0, DFS_ECORRUPT},           {3, 0, DFS_ECORRUPT},
-        {4, 0, 0},                      {5, 0, 0},
+        {4, 0, DFS_ECORRUPT},           {5, 0, DFS_ECORRUPT}, /* without data no body */
         {5, 1, 0},                      {5, 2, DFS_ECORRUPT},
         {5, UINT32_MAX, DFS_ECORRUPT},  {NEEDLE_BODY_MAX, NEEDLE_BODY_MAX - 4, 0},
         {NEEDLE_BODY_MAX, NEEDLE_BODY_MAX - 3, DFS_ECORRUPT},
         {0x80000000, 5, DFS_ECORRUPT},  {UINT32_MAX, 5, DFS_ECORRUPT},
-        {4 + NEEDLE_META_MAX, 0, 0},    {4 + NEEDLE_META_MAX + 1, 0, DFS_ECORRUPT},
+        {5 + NEEDLE_META_MAX, 1, 0},    {5 + NEEDLE_META_MAX + 1, 1, DFS_ECORRUPT},
     };
     uint8_t head[20] = {0};
     uint32_t data_bytes;
