@@ -19,6 +19,7 @@
 #include "net/whitelist.h"
 #include "net/work.h"
 #include "volume/needle_io.h"
+#include "volume/replica_suspects.h"
 #include "volume/server_metrics.h"
 #include "volume/volume_lookup.h"
 #include "volume/volume_server.h"
@@ -48,6 +49,7 @@ struct vs_loop {
     struct read_op *spare_reads; /* kept for the next requests */
     uint32_t spare_read_count;
     struct undo_queue *undos;
+    struct replica_suspects suspects;
     bool started;
 };
 

@@ -105,6 +105,7 @@ static void on_sister(struct sister *s)
     struct replicated_write *w = s->owner;
     if (s->last_ns != 0)
         vs_stamp_seen(server_of(w), s->last_ns);
+    replica_suspects_note(&w->l->suspects, s->url, s->rc, w->started_ns / 1000000, clock_mono_ms());
     if (s->rc != 0 && s->rc != DFS_ESTALE)
         volume_lookup_forget(w->l->lookup, w->fid.volume_id);
     part_done(w);
@@ -489,6 +490,22 @@ static void read_before(struct replicated_write *w)
         before_known(w, rc);
 }
 
+/* Before anything is written: a sister that has just let another write wait in vain. */
+static bool sister_is_silent(struct replicated_write *w)
+{
+    for (uint32_t i = 0; i < w->sister_count; i++) {
+        const char *url = w->sisters[i].url;
+        uint64_t silent_ms;
+
+        if (!replica_suspects_hold(&w->l->suspects, url, clock_mono_ms(), &silent_ms))
+            continue;
+        snprintf(w->error, sizeof w->error, "the replica of volume %u at %s has not answered for %" PRIu64 " ms",
+                 w->fid.volume_id, url, silent_ms);
+        return true;
+    }
+    return false;
+}
+
 static void on_locations(struct volume_lookup_wait *wait, int rc, const struct volume_locations *at)
 {
     struct replicated_write *w = wait->arg;
@@ -515,6 +532,12 @@ static void on_locations(struct volume_lookup_wait *wait, int rc, const struct v
         snprintf(w->error, sizeof w->error,
                  "writable replication locations [%u] is less than volume %u replication copy count [%u]",
                  w->sister_count + here, w->fid.volume_id, w->copies);
+        finish(w, DFS_EUNAVAILABLE);
+        return;
+    }
+    if (sister_is_silent(w)) {
+        volume_lookup_forget(w->l->lookup, w->fid.volume_id);
+        server_metrics_event(&s->metrics, EVENT_WRITE_REPLICAS);
         finish(w, DFS_EUNAVAILABLE);
         return;
     }

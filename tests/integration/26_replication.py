@@ -178,6 +178,10 @@ took = time.monotonic() - t
 c.ok(f'G76 a write with a stopped replica fails ({st}), in {took:.1f} s', st >= 500 and took < 15, (st, b[:200]))
 c.ok('G76 within three seconds', took < 3.5 or os.environ.get('SLOW'), took)
 c.equal('G78 and is not readable at the first server', ask(fresh[1], fresh[0])[0], 404)
+# Each of the server's loops learns for itself: at most so many more have to wait.
+patience = [ask(fresh[1], fresh[0], 'PUT', b'never acknowledged', timeout=30) for _ in range(6)]
+c.ok('G76 the server remembers who did not answer', all(p[0] >= 500 for p in patience) and
+     any(b'has not answered for' in p[2] for p in patience), [(p[0], p[2][:120]) for p in patience])
 gone = with_victim[0]
 sister = [x for x in cl.holders(gone) if x != victim.volume][0]
 t = time.monotonic()
