@@ -53,8 +53,8 @@ struct run_meta {
 /* One second of a phase.  Times of what ended in it. */
 struct run_second {
     double seconds;                 /* its length as measured */
-    uint64_t finished;              /* right ones */
-    uint64_t errors;
+    uint64_t completed;             /* right ones */
+    uint64_t failed;
     uint64_t bytes;                 /* content of right ones */
     double avg_ms, max_ms;          /* RUN_UNKNOWN: not measured, or nothing ended */
 };
@@ -63,9 +63,9 @@ struct run_phase {
     char name[RUN_TEXT_MAX];        /* "write", "seq", "read" */
     double start_s;                 /* from the start of the run */
     double seconds;                 /* to the last answer */
-    uint64_t finished;              /* requests that were answered right */
-    uint64_t errors;                /* all others that were begun */
-    uint64_t corrupt;               /* of the errors: other bytes than were written */
+    uint64_t completed;             /* requests that were answered right */
+    uint64_t failed;                /* all others that were begun */
+    uint64_t corrupt;               /* of the failed: other bytes than were written */
     uint64_t missed;                /* open loop: due and never begun */
     uint64_t bytes;                 /* content of right ones */
     double verify_s;                /* CPU for comparing; RUN_UNKNOWN */
