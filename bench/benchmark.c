@@ -12,6 +12,7 @@
 #include <unistd.h>
 
 #include "bench/benchmark_run.h"
+#include "bench/client_size.h"
 #include "bench/list_file.h"
 #include "bench/payload.h"
 #include "bench/sync_client.h"
@@ -20,11 +21,8 @@
 #include "net/clock.h"
 #include "net/rand.h"
 
-#define LOOPS_DEFAULT_MAX 4u
-#define LOOPS_MAX 64u
 #define CONCURRENCY_MAX 10000u
 #define OBJECT_BYTES_MAX 2146435072u
-#define FILES_RESERVE 256u
 #define LIST_NAME "benchmark_list.txt"
 
 const char *benchmark_version_text = "unknown";
@@ -32,7 +30,7 @@ const char *benchmark_version_text = "unknown";
 struct bench {
     struct bench_run run;
     struct benchmark_options o; /* as given, with write and read decided */
-    struct worker *workers[LOOPS_MAX];
+    struct worker *workers[CLIENT_LOOPS_MAX];
     uint32_t worker_count;
     uint64_t connections; /* to one address, of all workers */
     struct list_file list_out;
@@ -96,36 +94,13 @@ static bool check_options(struct bench *b)
     return true;
 }
 
-/* As many open files as `wish`, or as near to it as the system lets us; returns what there are. */
-static uint64_t raise_file_limit(rlim_t wish)
-{
-    struct rlimit lim, more;
-
-    if (getrlimit(RLIMIT_NOFILE, &lim) != 0)
-        return 0;
-    if (lim.rlim_cur >= wish)
-        return lim.rlim_cur;
-    more = (struct rlimit){wish, lim.rlim_max == RLIM_INFINITY || lim.rlim_max > wish ? lim.rlim_max : wish};
-    if (setrlimit(RLIMIT_NOFILE, &more) == 0)
-        return wish;
-    lim.rlim_cur = lim.rlim_max < wish ? lim.rlim_max : wish;
-    setrlimit(RLIMIT_NOFILE, &lim);
-    return getrlimit(RLIMIT_NOFILE, &lim) == 0 ? lim.rlim_cur : 0;
-}
-
-/* A connection to the master and one to a volume server for each slot, and as many again for those that move between volume
- * servers.  With fewer files, connections to each address are rationed: a slot uses one at a time. */
 static bool plan_connections(struct bench *b)
 {
-    uint64_t c = b->o.concurrency, least = c + c / 2 + FILES_RESERVE;
-    uint64_t limit = raise_file_limit(4 * c + FILES_RESERVE);
+    uint64_t least, limit;
 
-    if (limit >= least) {
-        b->connections = (limit - FILES_RESERVE) / 2 < 2 * c ? (limit - FILES_RESERVE) / 2 : 2 * c;
-        return true;
-    }
-    return complain("-c %u needs %" PRIu64 " open files and the limit is %" PRIu64 ": raise it with `ulimit -n`",
-                    b->o.concurrency, least, limit);
+    b->connections = client_connections(b->o.concurrency, &least, &limit);
+    return b->connections > 0 || complain("-c %u needs %" PRIu64 " open files and the limit is %" PRIu64 ": raise it with `ulimit -n`",
+                                          b->o.concurrency, least, limit);
 }
 
 static bool open_output(const char *path, const char *what, FILE **out)
@@ -172,20 +147,9 @@ static bool prepare_list(struct bench *b)
 static bool make_workers(struct bench *b)
 {
     char error[BENCH_ERROR_MAX];
-    long cores = sysconf(_SC_NPROCESSORS_ONLN);
-    uint32_t loops = b->o.loops, slots = b->o.concurrency;
+    uint32_t slots = b->o.concurrency, loops = client_loops(b->o.loops, slots);
 
-    b->run.cores = cores > 0 ? (uint32_t)cores : 1;
-    /* Half of them, since servers often stand beside the client: on two cores a second loop cost a third more CPU a request and
-     * won nothing. */
-    if (loops == 0)
-        loops = b->run.cores / 2 < LOOPS_DEFAULT_MAX ? b->run.cores / 2 : LOOPS_DEFAULT_MAX;
-    if (loops == 0)
-        loops = 1;
-    if (loops > LOOPS_MAX)
-        loops = LOOPS_MAX;
-    if (loops > slots)
-        loops = slots;
+    b->run.cores = client_cores();
     b->run.loops = loops;
     for (uint32_t i = 0; i < loops; i++) {
         uint32_t share = slots / loops + (i < slots % loops ? 1 : 0);

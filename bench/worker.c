@@ -81,44 +81,11 @@ static void phase_note_failure(struct bench_phase *p)
 
 /* ---- slots ---- */
 
-size_t fid_target(const struct fid *fid, const char *query, size_t query_n, char out[WORKER_TARGET_MAX])
-{
-    out[0] = '/';
-    size_t n = 1 + fid_format(fid, out + 1);
-    CHECK(n + query_n < WORKER_TARGET_MAX);
-    memcpy(out + n, query, query_n);
-    return n + query_n;
-}
-
-void slot_keep_reason(struct slot *s, struct bytes in)
-{
-    size_t n = SLOT_REASON_MAX - 1 - s->reason_n;
-    if (n > in.n)
-        n = in.n;
-    memcpy(s->reason + s->reason_n, in.p, n);
-    s->reason_n += n;
-}
-
-/* One line, whatever the server said. */
-static void reason_text(const struct slot *s, int rc, char out[SLOT_REASON_MAX + 16])
-{
-    if (rc != 0) {
-        snprintf(out, SLOT_REASON_MAX + 16, "%s", dfs_err_text(rc));
-        return;
-    }
-    int n = snprintf(out, 16, "%d ", s->status);
-    for (size_t i = 0; i < s->reason_n; i++)
-        out[n++] = (unsigned char)s->reason[i] >= ' ' && s->reason[i] != 0x7f ? s->reason[i] : ' ';
-    while (n > 0 && out[n - 1] == ' ')
-        n--;
-    out[n] = '\0';
-}
-
 void slot_report(const struct slot *s, const char *what, int rc)
 {
-    char fid[FID_TEXT_MAX], reason[SLOT_REASON_MAX + 16];
+    char fid[FID_TEXT_MAX], reason[CALL_REASON_TEXT_MAX];
     fid_format(&s->fid, fid);
-    reason_text(s, rc, reason);
+    call_reason_text(&s->reason, rc, s->status, reason);
     bench_phase_error(s->worker->phase, "cannot %s %s at %.200s:%u: %s", what, fid, s->addr->host, (unsigned)s->addr->port,
                       reason);
 }
@@ -160,7 +127,7 @@ static void slot_next(struct slot *s)
         return;
     }
     s->status = 0;
-    s->reason_n = 0;
+    s->reason.n = 0;
     s->start_ns = clock_mono_ns();
     if (w->phase->kind == REPORT_WRITE)
         slot_write(s);

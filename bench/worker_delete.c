@@ -99,7 +99,7 @@ static void delete_start(struct worker *w, const struct delete_entry *e)
         struct http_call_request req = {
             .addr = e->addr,
             .method = HTTP_DELETE,
-            .target = bytes_of(d->target, fid_target(&d->fid, "", 0, d->target)),
+            .target = bytes_of(d->target, call_target(&d->fid, bytes_of("", 0), d->target)),
             .deadline_ms = w->o->timeout_ms,
             .ops = &delete_ops,
             .arg = d,

@@ -5,6 +5,7 @@
 #ifndef DFS_BENCH_WORKER_INTERNAL_H
 #define DFS_BENCH_WORKER_INTERNAL_H
 
+#include "bench/call_text.h"
 #include "bench/master_client.h"
 #include "bench/worker.h"
 #include "net/wheel.h"
@@ -13,9 +14,7 @@
 #define WORKER_DELETE_AFTER_MS 1000u
 #define WORKER_DELETES_PER_SLOT 7u  /* under way at once */
 #define WORKER_LINES_BYTES 65536u
-#define WORKER_TARGET_MAX 128u
 #define WORKER_QUERY_MAX 384u
-#define SLOT_REASON_MAX 160u        /* of an answer that refuses, for the first error */
 
 struct slot {
     struct worker *worker;
@@ -32,9 +31,8 @@ struct slot {
     uint32_t etag, crc;
     char *body;                         /* write */
     uint64_t body_bytes;
-    char target[WORKER_TARGET_MAX];
-    char reason[SLOT_REASON_MAX];
-    size_t reason_n;
+    char target[CALL_TARGET_MAX];
+    struct call_reason reason; /* of an answer that refuses, for the first error */
     union {
         struct master_assign assign;
         struct master_lookup lookup;
@@ -58,7 +56,7 @@ struct delete_call {
     struct worker *worker;
     struct delete_call *next;
     struct fid fid;
-    char target[WORKER_TARGET_MAX];
+    char target[CALL_TARGET_MAX];
 };
 
 struct worker {
@@ -117,10 +115,6 @@ void slot_sample(struct slot *s);
 /* The slot's request is over and it asks for the next one, at the end of this step or after a pause. */
 void slot_succeeded(struct slot *s, uint64_t bytes);
 void slot_failed(struct slot *s);
-/* "/3,01637037d6" and what follows; returns its length. */
-size_t fid_target(const struct fid *fid, const char *query, size_t query_n, char out[WORKER_TARGET_MAX]);
-/* Keeps the front of an answer that refuses. */
-void slot_keep_reason(struct slot *s, struct bytes in);
 /* First error of a request: "cannot write 3,01637037d6 to 127.0.0.1:8080: 500 {...}". */
 void slot_report(const struct slot *s, const char *what, int rc);
 /* Ends the phase on this worker when nothing is left to do. */

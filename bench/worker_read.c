@@ -42,7 +42,7 @@ static int on_body(void *arg, struct http_call *call, struct bytes in)
     struct slot *s = arg;
     (void)call;
     if (s->status != 200) {
-        slot_keep_reason(s, in);
+        call_reason_add(&s->reason, in);
         return 0;
     }
     if (s->worker->phase->list->foreign) {
@@ -99,7 +99,7 @@ static void slot_get(struct slot *s)
     struct http_call_request req = {
         .addr = s->addr,
         .method = HTTP_GET,
-        .target = bytes_of(s->target, fid_target(&s->fid, "", 0, s->target)),
+        .target = bytes_of(s->target, call_target(&s->fid, bytes_of("", 0), s->target)),
         .deadline_ms = w->o->timeout_ms,
         .ops = &read_ops,
         .arg = s,

@@ -82,7 +82,7 @@ static int on_body(void *arg, struct http_call *call, struct bytes in)
     struct slot *s = arg;
     (void)call;
     if (s->status < 200 || s->status > 299)
-        slot_keep_reason(s, in);
+        call_reason_add(&s->reason, in);
     return 0;
 }
 
@@ -145,7 +145,7 @@ static void slot_upload(struct slot *s)
     struct http_call_request req = {
         .addr = s->addr,
         .method = HTTP_POST,
-        .target = bytes_of(s->target, fid_target(&s->fid, w->upload_query, w->upload_query_n, s->target)),
+        .target = bytes_of(s->target, call_target(&s->fid, bytes_of(w->upload_query, w->upload_query_n), s->target)),
         .headers = bytes_of(w->upload_headers, w->upload_headers_n),
         .body = pieces,
         .body_count = 3,

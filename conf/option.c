@@ -166,7 +166,8 @@ void option_type_text(const struct option *o, char *out, size_t cap)
 {
     static const char *const names[] = {
         [OPTION_BOOL] = "",          [OPTION_U16] = "int",  [OPTION_U32] = "int",  [OPTION_U64] = "int",
-        [OPTION_DOUBLE] = "number",  [OPTION_BYTES] = "size",   [OPTION_DURATION] = "duration", [OPTION_TEXT] = "text", [OPTION_CHOICE] = "",
+        [OPTION_DOUBLE] = "number",  [OPTION_BYTES] = "size", [OPTION_DURATION] = "duration",
+        [OPTION_TEXT] = "text",      [OPTION_CHOICE] = "",
         [OPTION_IGNORED] = "text",   [OPTION_REFUSED] = "",
     };
 

@@ -100,7 +100,8 @@ struct config;
 int option_defaults(struct config *c);
 
 /* Parses argv[0..argc) (what follows the command's name).  *rest is the index of the first word that is no option; a command
- * without `args` refuses such words.  Words of a command that is `mixed` are moved behind its options.  Reads -options and -conf files in their order of precedence.
+ * without `args` refuses such words.  Words of a command that is `mixed` are moved behind its options.  Reads -options
+ * and -conf files in their order of precedence.
  * 0; 1 = help was asked for (print it, exit 0); -1 = one line was printed to standard error: exit 2. */
 int option_parse(struct config *c, enum command_id cmd, int argc, char **argv, int *rest);
 

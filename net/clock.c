@@ -47,6 +47,11 @@ uint64_t clock_mono_ms(void)
     return clock_mono_ns() / NS_PER_MS;
 }
 
+uint64_t clock_thread_cpu_ns(void)
+{
+    return read_clock_ns(CLOCK_THREAD_CPUTIME_ID);
+}
+
 void clock_sleep_ms(uint64_t ms)
 {
     if (ops.sleep_ms != NULL)

@@ -20,6 +20,9 @@ uint64_t clock_wall_s(void);
 uint64_t clock_mono_ns(void);
 uint64_t clock_mono_ms(void);
 
+/* CPU time of the calling thread, never replaced; costs a system call. */
+uint64_t clock_thread_cpu_ns(void);
+
 /* Blocks the calling thread.  Never on a loop thread. */
 void clock_sleep_ms(uint64_t ms);
 
