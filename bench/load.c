@@ -228,9 +228,10 @@ static void on_tick(struct load *l, const struct load_phase *p, struct load_resu
         const struct load_count *a = &t->last.kinds[k], *b = &c.kinds[k];
         s.kind_finished[k] = b->finished - a->finished;
         s.kind_bytes[k] = b->bytes - a->bytes;
+        s.kind_failed[k] = b->failed - a->failed;
         s.started += b->started - a->started;
-        s.failed += b->failed - a->failed;
-        s.finished += s.kind_finished[k] + (b->failed - a->failed);
+        s.failed += s.kind_failed[k];
+        s.finished += s.kind_finished[k] + s.kind_failed[k];
         s.bytes += s.kind_bytes[k];
         started += b->started;
         ended += b->finished + b->failed;
