@@ -192,7 +192,6 @@ static struct load_counters sum_counters(const struct load *l)
     struct load_counters sum = {0};
     for (uint32_t i = 0; i < l->worker_count; i++) {
         struct load_counters c = load_worker_counters(l->workers[i]);
-        sum.latency_sum_ns += c.latency_sum_ns;
         if (c.last_end_ns > sum.last_end_ns) {
             sum.last_end_ns = c.last_end_ns;
             sum.last_latency_ns = c.last_latency_ns;
@@ -203,6 +202,7 @@ static struct load_counters sum_counters(const struct load *l)
             sum.kinds[k].failed += c.kinds[k].failed;
             sum.kinds[k].corrupt += c.kinds[k].corrupt;
             sum.kinds[k].bytes += c.kinds[k].bytes;
+            sum.kinds[k].latency_sum_ns += c.kinds[k].latency_sum_ns;
         }
     }
     return sum;
@@ -213,6 +213,17 @@ struct tick {
     uint64_t last_ns;
 };
 
+static void take_latency(struct load *l, int k, const struct load_count *before, const struct load_count *now, struct load_second *s)
+{
+    uint64_t n = now->finished - before->finished, max_ns = 0;
+    for (uint32_t i = 0; i < l->worker_count; i++) {
+        uint64_t ns = load_worker_take_max_ns(l->workers[i], k);
+        max_ns = ns > max_ns ? ns : max_ns;
+    }
+    s->kind_avg_s[k] = n > 0 ? (double)(now->latency_sum_ns - before->latency_sum_ns) / 1e9 / (double)n : -1;
+    s->kind_max_s[k] = n > 0 ? (double)max_ns / 1e9 : -1;
+}
+
 /* A second is over. */
 static void on_tick(struct load *l, const struct load_phase *p, struct load_result *out, struct tick *t, uint64_t now)
 {
@@ -222,7 +233,7 @@ static void on_tick(struct load *l, const struct load_phase *p, struct load_resu
         .seconds = (double)(now - t->last_ns) / 1e9,
         .latency_last_s = c.last_end_ns > t->last.last_end_ns ? (double)c.last_latency_ns / 1e9 : -1,
     };
-    uint64_t started = 0, ended = 0, right = 0;
+    uint64_t started = 0, ended = 0, right = 0, sum_ns = 0;
 
     for (int k = 0; k < LOAD_KINDS; k++) {
         const struct load_count *a = &t->last.kinds[k], *b = &c.kinds[k];
@@ -232,13 +243,15 @@ static void on_tick(struct load *l, const struct load_phase *p, struct load_resu
         s.started += b->started - a->started;
         s.failed += s.kind_failed[k];
         s.finished += s.kind_finished[k] + s.kind_failed[k];
+        take_latency(l, k, a, b, &s);
         s.bytes += s.kind_bytes[k];
         started += b->started;
         ended += b->finished + b->failed;
         right += b->finished;
+        sum_ns += b->latency_sum_ns;
     }
     s.in_flight = started > ended ? (uint32_t)(started - ended) : 0;
-    s.latency_avg_s = right > 0 ? (double)c.latency_sum_ns / 1e9 / (double)right : -1;
+    s.latency_avg_s = right > 0 ? (double)sum_ns / 1e9 / (double)right : -1;
     series_add(out, &s);
     if (p->plan->on_second != NULL)
         p->plan->on_second(p->plan->arg, &s);

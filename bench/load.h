@@ -98,6 +98,7 @@ struct load_second {
     uint64_t failed;
     uint64_t bytes;       /* of contents, of right ones */
     uint64_t kind_finished[LOAD_KINDS], kind_bytes[LOAD_KINDS]; /* right ones */
+    double kind_avg_s[LOAD_KINDS], kind_max_s[LOAD_KINDS]; /* latency of right ones that ended in it; negative: none did */
     uint64_t kind_failed[LOAD_KINDS];
     uint32_t in_flight;   /* at its end */
     double latency_last_s; /* of the right one that ended last in it; negative: none did */

@@ -53,12 +53,13 @@ struct load_ids {
 
 struct load_count {
     uint64_t started, finished, failed, corrupt, bytes;
+    uint64_t latency_sum_ns;
+    uint64_t latency_max_ns; /* since the main thread last took it, and set it to 0 */
 };
 
-/* Written by the worker with relaxed stores. */
+/* Written by the worker with relaxed stores; latency_max_ns by the main thread too, which may lose a sample between two seconds. */
 struct load_counters {
     struct load_count kinds[LOAD_KINDS];
-    uint64_t latency_sum_ns;
     uint64_t last_latency_ns, last_end_ns; /* of the right one that ended last */
 };
 
@@ -123,8 +124,10 @@ int load_worker_new(const struct load_options *o, uint32_t index, uint32_t first
 void load_worker_free(struct load_worker *w);
 /* Main thread.  DFS_ENOMEM: not begun. */
 int load_worker_begin(struct load_worker *w, struct load_phase *p);
-/* Any thread. */
+/* Any thread.  latency_max_ns is 0 here. */
 struct load_counters load_worker_counters(const struct load_worker *w);
+/* The longest right one of a kind since the last call. */
+uint64_t load_worker_take_max_ns(struct load_worker *w, int kind);
 
 /* The operation is over: rc 0, or why not.  The slot goes on at the end of this step, or after a pause. */
 void load_slot_ended(struct load_slot *s, int rc);

@@ -126,7 +126,9 @@ void load_slot_ended(struct load_slot *s, int rc)
         return;
     }
     latency_add(&w->latency[s->op.kind], ns);
-    count(&w->counters.latency_sum_ns, ns);
+    count(&c->latency_sum_ns, ns);
+    if (ns > __atomic_load_n(&c->latency_max_ns, __ATOMIC_RELAXED))
+        __atomic_store_n(&c->latency_max_ns, ns, __ATOMIC_RELAXED);
     __atomic_store_n(&w->counters.last_latency_ns, ns, __ATOMIC_RELAXED);
     __atomic_store_n(&w->counters.last_end_ns, now, __ATOMIC_RELAXED);
     count(&c->bytes, content_bytes(&s->op));
@@ -273,7 +275,6 @@ struct load_counters load_worker_counters(const struct load_worker *w)
 
     out.last_end_ns = __atomic_load_n(&c->last_end_ns, __ATOMIC_RELAXED);
     out.last_latency_ns = __atomic_load_n(&c->last_latency_ns, __ATOMIC_RELAXED);
-    out.latency_sum_ns = __atomic_load_n(&c->latency_sum_ns, __ATOMIC_RELAXED);
     for (int k = 0; k < LOAD_KINDS; k++) {
         const struct load_count *from = &c->kinds[k];
         out.kinds[k] = (struct load_count){
@@ -281,11 +282,17 @@ struct load_counters load_worker_counters(const struct load_worker *w)
             .failed = __atomic_load_n(&from->failed, __ATOMIC_RELAXED),
             .corrupt = __atomic_load_n(&from->corrupt, __ATOMIC_RELAXED),
             .bytes = __atomic_load_n(&from->bytes, __ATOMIC_RELAXED),
+            .latency_sum_ns = __atomic_load_n(&from->latency_sum_ns, __ATOMIC_RELAXED),
         };
         /* After those, so that no more have ended than were started. */
         out.kinds[k].started = __atomic_load_n(&from->started, __ATOMIC_RELAXED);
     }
     return out;
+}
+
+uint64_t load_worker_take_max_ns(struct load_worker *w, int kind)
+{
+    return __atomic_exchange_n(&w->counters.kinds[kind].latency_max_ns, 0, __ATOMIC_RELAXED);
 }
 
 static int make_clients(struct load_worker *w, uint32_t connections, char error[LOAD_ERROR_MAX])
