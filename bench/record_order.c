@@ -17,7 +17,7 @@ void record_order_init(struct record_order *o, uint64_t n, uint64_t seed)
     o->n = n;
     o->seed = record_mix(seed);
     o->half_bits = 1;
-    while (n - 1 >> 2 * o->half_bits != 0)
+    while ((n - 1) >> (2 * o->half_bits) != 0)
         o->half_bits++;
 }
 
@@ -26,11 +26,11 @@ static uint64_t permute(const struct record_order *o, uint64_t x)
     uint64_t mask = (1ull << o->half_bits) - 1, left = x >> o->half_bits, right = x & mask;
 
     for (unsigned r = 0; r < ROUNDS; r++) {
-        uint64_t next = left ^ (record_mix(right ^ o->seed ^ (uint64_t)r << 61) & mask);
+        uint64_t next = left ^ (record_mix(right ^ o->seed ^ ((uint64_t)r << 61)) & mask);
         left = right;
         right = next;
     }
-    return left << o->half_bits | right;
+    return (left << o->half_bits) | right;
 }
 
 uint64_t record_order_at(const struct record_order *o, uint64_t i)
