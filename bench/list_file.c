@@ -91,7 +91,7 @@ void list_release(struct list *l)
     list_init(l);
 }
 
-static int list_push(struct list *l, struct fid fid)
+int list_push(struct list *l, struct fid fid)
 {
     if (l->count == l->cap) {
         size_t cap = l->cap == 0 ? 1024 : l->cap * 2;

@@ -45,6 +45,9 @@ void list_init(struct list *l);
 /* Idempotent: leaves an empty list. */
 void list_release(struct list *l);
 
+/* Adds one.  0 or DFS_ENOMEM. */
+int list_push(struct list *l, struct fid fid);
+
 /* Blank lines and comments are skipped; a last line without its end is dropped when it is no id (a writer was killed in it);
  * any other line that is no id is DFS_EINVAL.  error gets one line. */
 int list_read(struct list *l, const char *path, char error[LIST_FILE_ERROR_MAX]);

@@ -26,6 +26,14 @@ void mode_options_init(struct mode_options *o)
         .zipf = 0.99,
         .runtime_ms = 30000,
         .preload = 1000,
+        .record_bytes = 4096,
+        .jobs = 1,
+        .file_bytes = 64u << 20,
+        .record_runtime_ms = 30000,
+        .read_percent = 50,
+        .processes = "",
+        .clients = "",
+        .listen = "127.0.0.1:9340",
     };
 }
 
@@ -33,18 +41,6 @@ static int not_yet(const char *mode)
 {
     fprintf(stderr, "dfs benchmark %s: not built yet\n", mode);
     return 1;
-}
-
-int mode_objects(const struct mode_options *o, int argc, char **argv)
-{
-    (void)o, (void)argc, (void)argv;
-    return not_yet("objects");
-}
-
-int mode_cleanup(const struct mode_options *o, int argc, char **argv)
-{
-    (void)o, (void)argc, (void)argv;
-    return not_yet("cleanup");
 }
 
 int mode_mix(const struct mode_options *o, int argc, char **argv)
