@@ -26,6 +26,7 @@
 #define RUN_GRIDS_MAX 16u
 #define RUN_GRID_SIDE_MAX 32u       /* rows, and columns, of one grid */
 #define RUN_NUMBER_MAX INT64_MAX    /* of every count and size: what readers of JSON keep apart */
+#define RUN_REAL_MAX 1e15            /* of every rate and time */
 #define RUN_UNKNOWN (-1)            /* of the figures that say so: as null in JSON */
 
 struct run_meta {
