@@ -1,4 +1,4 @@
-/* The benchmark's modes beside weed's report: `dfs benchmark objects`, `cleanup`, `mix`.
+/* The benchmark's modes beside weed's report: `dfs benchmark objects`, `cleanup`, `mix`, `records`, `agent`.
  *
  * Each is a command of its own with the options below, prints its report on standard output, and leaves it as JSON, CSV and SVG
  * where it is told to.  They put their load on a store with bench/load.h.  Used by conf only. */
@@ -40,6 +40,23 @@ struct mode_options {
     double rate;             /* requests a second, whatever the answers do; 0 = as fast as -t allows */
     uint32_t runtime_ms;
     uint64_t preload;        /* objects written before the clock starts */
+
+    /* records; no_cleanup as above */
+    int rw;                  /* enum record_rw */
+    uint64_t record_bytes;   /* -bs */
+    uint64_t needle_bytes;   /* 0 = record_bytes */
+    uint32_t jobs;
+    uint64_t file_bytes;     /* of each job */
+    uint32_t record_runtime_ms; /* 0 = each record once */
+    uint32_t read_percent;   /* of randrw */
+    bool ops;                /* the row of a file system's benchmark, in operations a second */
+    uint64_t ops_record_bytes; /* -r; 0 = record_bytes */
+    const char *processes;   /* "1,4,16,64": a grid; "" = none */
+    const char *clients;     /* agents, comma list host:port; "" = this process */
+
+    /* agent */
+    const char *listen;      /* host:port */
+    bool listen_to_all;      /* listen may be an address of every network */
 };
 
 /* Defaults.  The texts are static. */
@@ -50,5 +67,8 @@ void mode_options_init(struct mode_options *o);
 int mode_objects(const struct mode_options *o, int argc, char **argv);
 int mode_cleanup(const struct mode_options *o, int argc, char **argv);
 int mode_mix(const struct mode_options *o, int argc, char **argv);
+int mode_records(const struct mode_options *o, int argc, char **argv);
+/* Serves until SIGINT or SIGTERM: 0. */
+int mode_agent(const struct mode_options *o, int argc, char **argv);
 
 #endif
