@@ -7,6 +7,7 @@
 #include <stdlib.h>
 
 #include "needle/err.h"
+#include "volume/repair_ids.h"
 
 /* The least that a disk writes as a whole. */
 #define SECTOR_BYTES 512u
@@ -85,13 +86,6 @@ struct collecting {
     bool after_bad; /* the row before was none */
 };
 
-static unsigned key_edge(uint64_t pos)
-{
-    uint64_t edge = SECTOR_BYTES - pos % SECTOR_BYTES;
-
-    return edge <= sizeof(uint64_t) ? (unsigned)edge : 0;
-}
-
 /* Pages of zeros in an index cut rows in two at either edge: what stands beside them is looked at. */
 static void bad_row(struct collecting *c)
 {
@@ -114,7 +108,6 @@ static int on_row(struct load *l, const struct idx_row *row, void *arg)
     struct collecting *c = arg;
     struct repair_rows *r = c->rows;
     struct repair_row *new_row;
-    uint64_t pos = c->pos;
     int rc;
 
     c->pos += idx_row_bytes(l->width);
@@ -133,7 +126,6 @@ static int on_row(struct load *l, const struct idx_row *row, void *arg)
         new_row->flags |= ROW_SUSPECT | ROW_AFTER_BAD;
     if (row->key == 0) /* no assign hands out key 0: a filler, or a key that was lost */
         new_row->flags |= ROW_SUSPECT;
-    new_row->key_edge = (uint8_t)key_edge(pos);
     if ((c->pos - IDX_SIZE_BYTES) % SECTOR_BYTES == 0)
         new_row->flags |= ROW_SIZE_APART;
     c->after_bad = false;
@@ -160,46 +152,33 @@ static bool agrees(struct repair_rows *r, const struct repair_row *row)
            (dat_scan_header(&r->load->scan, repair_row_pos(row), &h) == 0 && idx_row_agrees(&row->row, &h));
 }
 
-/* Is what the keys differ by the part of the row's that a sector ends behind? */
-static bool differs_in_front(const struct repair_row *row, uint64_t record_key)
+/* What a row can be made to say by the record that stands there; *still false when they have nothing in common. */
+static int correct_row(struct repair_rows *r, struct repair_row *row, const struct needle_header *h, uint32_t size, bool *still)
 {
-    unsigned bits = row->key_edge * 8;
-
-    return bits == 64 || (bits != 0 && (row->row.key ^ record_key) << bits == 0);
-}
-
-/* Row and record are of one place and size, and tell different ids; no checksum covers either.  Power cuts tear rows, by sectors,
- * so a torn row has a neighbour that is torn as well, or a sector ends in its key.  Else it is the header that is damaged: the row
- * stays, and its file is an error when it is read; under another id it would uncover what it superseded. */
-static bool key_is_torn(struct repair_rows *r, const struct repair_row *row, uint64_t record_key)
-{
-    if (row->row.key == 0 || (row->flags & (ROW_AFTER_BAD | ROW_WRONG)) != 0 || differs_in_front(row, record_key))
-        return true;
-    if (row > r->rows)
-        return !agrees(r, row - 1);
-    return !r->load->have_ckp && r->count > 1 && !agrees(r, row + 1);
-}
-
-/* What a row can be made to say by the record that stands there; false when they have nothing in common. */
-static bool correct_row(struct repair_rows *r, struct repair_row *row, uint64_t key, uint32_t size)
-{
-    bool deletes = idx_row_deletes(&row->row);
+    bool deletes = idx_row_deletes(&row->row), hides = false;
     bool other_size = !deletes && row->row.size != size;
+    enum repair_owner owner = OWNER_RECORD;
+    int rc = 0;
 
     /* Of a record without a body the row alone knows whether it deletes. */
-    if (size == 0 ? !deletes && row->row.size != 0 : deletes)
-        return false;
-    if (row->row.key != key && !other_size && !key_is_torn(r, row, key))
-        return true;
-    if (row->row.key != key || other_size) {
-        row->flags |= ROW_WRONG;
-        r->changed = true;
-        r->corrected++;
-    }
-    row->row.key = key;
+    *still = !(size == 0 ? !deletes && row->row.size != 0 : deletes);
+    if (!*still || (row->row.key == h->key && !other_size))
+        return 0;
+    if (row->row.key != h->key && !other_size)
+        rc = repair_owner_of(r, row, h, &owner);
+    *still = owner != OWNER_OTHER_ROW;
+    if (rc != 0 || owner != OWNER_RECORD)
+        return rc;
+    row->flags |= ROW_WRONG;
+    r->changed = true;
+    r->corrected++;
+    row->row.key = h->key;
     if (!deletes)
         row->row.size = size;
-    return true;
+    rc = load_hides_tombstone(r->load, &row->row, &hides);
+    if (hides)
+        row->row.size = IDX_SIZE_TOMBSTONE;
+    return rc;
 }
 
 /* The header does not say what the row says.  Is it the header that is damaged, or the row?  A record that proves itself has the
@@ -214,13 +193,13 @@ static int judge_by_record(struct repair_rows *r, struct repair_row *row, const 
 
     if (rc != 0)
         return rc;
-    if (item.kind == NEEDLE_SCAN_RECORD) {
-        *still = correct_row(r, row, h->key, h->size);
-        return 0;
-    }
+    if (item.kind == NEEDLE_SCAN_RECORD)
+        return correct_row(r, row, h, h->size, still);
     rc = dat_scan_true_size(&l->scan, pos, l->dat_bytes, &size);
-    if (rc == 0) /* only its Size is wrong: it has its place, and is an error when it is read */
-        *still = correct_row(r, row, h->key, size);
+    /* Its Size is wrong: it has its place, and is an error when it is read. */
+    *still = true;
+    if (rc == 0 && row->row.size != size)
+        rc = correct_row(r, row, h, size, still);
     else if (rc == DFS_ENOTFOUND)
         *still = !at_odds;
     return rc == DFS_ENOTFOUND ? 0 : rc;
@@ -306,22 +285,30 @@ static int by_place(const void *a, const void *b, void *arg)
     return i < j ? -1 : i > j;
 }
 
-static int make_order(struct repair_rows *r)
+/* Of the rows that have a place. */
+static void see_order(struct repair_rows *r)
 {
     uint64_t last = 0;
 
-    r->order = malloc((r->count + 1) * sizeof *r->order);
-    if (r->order == NULL)
-        return DFS_ENOMEM;
-    r->order_count = 0;
     r->in_order = true;
     for (uint32_t i = 0; i < r->count; i++) {
         if (!repair_row_placed(&r->rows[i]))
             continue;
         r->in_order &= r->rows[i].row.offset.units8 >= last;
         last = r->rows[i].row.offset.units8;
-        r->order[r->order_count++] = i;
     }
+}
+
+static int make_order(struct repair_rows *r)
+{
+    r->order = malloc((r->count + 1) * sizeof *r->order);
+    if (r->order == NULL)
+        return DFS_ENOMEM;
+    r->order_count = 0;
+    for (uint32_t i = 0; i < r->count; i++)
+        if (repair_row_placed(&r->rows[i]))
+            r->order[r->order_count++] = i;
+    see_order(r);
     if (!r->in_order)
         qsort_r(r->order, r->order_count, sizeof *r->order, by_place, r);
     return 0;
@@ -425,6 +412,7 @@ static int tile(struct repair_rows *r)
     while (rc == 0 && again)
         rc = doubt_last(&t, &again);
     r->end_units8 = t.pos / NEEDLE_ALIGN;
+    see_order(r);
     free(t.tiles);
     return rc;
 }

@@ -22,7 +22,6 @@ enum repair_flag {
 struct repair_row {
     struct idx_row row;
     uint8_t flags;
-    uint8_t key_edge; /* bytes of its key in front of the end of a sector; 0 = all in one with what follows */
 };
 
 struct repair_rows {
@@ -35,6 +34,7 @@ struct repair_rows {
     bool in_order;       /* log order is offset order */
     bool changed;        /* something differs from the file */
     uint32_t dropped, corrected;
+    uint32_t owner_searches; /* repair_ids.h */
     uint64_t end_units8; /* behind the last record that a row points at */
     struct idx_row torn; /* dropped: its record is there, and the file ends inside it; key 0 = none */
 };

@@ -65,18 +65,40 @@ static int by_key(const void *a, const void *b)
     return x->counts_from < y->counts_from ? -1 : x->counts_from > y->counts_from;
 }
 
+static int by_place(const void *a, const void *b)
+{
+    const struct placeless *x = a, *y = b;
+
+    return x->before < y->before ? -1 : x->before > y->before;
+}
+
+/* Where a tombstone without a place belongs: behind all that the log had before it (`end`).  Where the log is not in order, behind
+ * everything, unless the log has the id once more behind it. */
+static int place_for(struct repair *p, uint64_t key, uint64_t end, uint64_t *before)
+{
+    struct needle_value live;
+    int rc;
+
+    *before = p->rows.in_order ? end : p->rows.end_units8;
+    rc = p->rows.in_order ? DFS_ENOTFOUND : needle_map_get(p->load->map, key, &live);
+    if (rc == 0 && !live.deleted && live.offset.units8 < *before)
+        *before = live.offset.units8;
+    return rc == DFS_ENOTFOUND ? 0 : rc;
+}
+
 static int collect_deleted(struct repair *p)
 {
     struct repair_rows *r = &p->rows;
     uint64_t end = r->base_pos / NEEDLE_ALIGN;
+    int rc = 0;
 
     p->deleted = malloc(((size_t)r->count + 1) * sizeof *p->deleted);
     p->placeless = malloc(((size_t)r->count + 1) * sizeof *p->placeless);
     if (p->deleted == NULL || p->placeless == NULL)
         return DFS_ENOMEM;
-    for (uint32_t i = 0; i < r->count; i++) {
+    for (uint32_t i = 0; i < r->count && rc == 0; i++) {
         const struct repair_row *row = &r->rows[i];
-        uint64_t counts_from;
+        uint64_t counts_from = row->row.offset.units8 + 1;
 
         if (repair_row_gone(row))
             continue;
@@ -84,14 +106,15 @@ static int collect_deleted(struct repair *p)
             end = repair_row_end(r, row) / NEEDLE_ALIGN;
         if (!idx_row_deletes(&row->row))
             continue;
-        /* Without a place: behind all that the log had before it; where the log is not in order, behind all. */
-        counts_from = repair_row_placed(row) ? row->row.offset.units8 + 1 : r->in_order ? end : r->end_units8;
+        if (!repair_row_placed(row))
+            rc = place_for(p, row->row.key, end, &counts_from);
         p->deleted[p->deleted_count++] = (struct deleted_id){row->row.key, counts_from};
         if (!repair_row_placed(row))
             p->placeless[p->placeless_count++] = (struct placeless){counts_from, row->row.key};
     }
     qsort(p->deleted, p->deleted_count, sizeof *p->deleted, by_key);
-    return 0;
+    qsort(p->placeless, p->placeless_count, sizeof *p->placeless, by_place);
+    return rc;
 }
 
 /* The last of the key's entries has the highest offset; 0 = none. */

@@ -44,9 +44,10 @@ enum harm {
     FLIP,  /* one byte */
     WRECK, /* the whole header */
     CUT,   /* the file ends there; the index is whole */
+    ROW,   /* one byte of the index; the .dat is whole */
 };
 
-static const char *const harm_names[] = {"flip", "wreck", "cut"};
+static const char *const harm_names[] = {"flip", "wreck", "cut", "row"};
 
 struct hit {
     enum harm harm;
@@ -54,6 +55,7 @@ struct hit {
     size_t at;     /* in the record */
     uint8_t mask;
     bool with_index;
+    uint32_t rows;
 };
 
 struct batch {
@@ -74,14 +76,23 @@ static void note(struct history *h, uint64_t key, uint64_t pos, size_t truth)
     h->truth[key] = truth;
 }
 
-static void put(struct history *h, uint64_t key, size_t n)
+/* Nobody else's: it tells whose a record is. */
+static uint32_t cookie_of(uint64_t key)
 {
-    note(h, key, vrig_put_n(&h->v, key, n), n);
+    return RIG_COOKIE + (uint32_t)key * 0x01030507u;
 }
 
-static void delete(struct history *h, uint64_t key, uint32_t checksum)
+static void put(struct history *h, uint64_t key, size_t n)
 {
-    note(h, key, vrig_delete(&h->v, key, RIG_COOKIE, checksum), DELETED);
+    char data[512];
+
+    vrig_fill(key, data, n);
+    note(h, key, vrig_put(&h->v, key, cookie_of(key), data, n), n);
+}
+
+static void delete(struct history *h, uint64_t key, uint32_t cookie, uint32_t checksum)
+{
+    note(h, key, vrig_delete(&h->v, key, cookie, checksum), DELETED);
 }
 
 static void history_init(struct history *h, uint8_t version, unsigned width)
@@ -95,17 +106,17 @@ static void history_init(struct history *h, uint8_t version, unsigned width)
     put(h, 3, 300);
     put(h, 4, 0);
     put(h, 5, 0);
-    delete(h, 3, 0x1234567);
+    delete(h, 3, cookie_of(3), 0x1234567);
     put(h, 2, 210); /* over an older one */
     put(h, 6, 60);
-    delete(h, 5, needle_tombstone_checksum(0)); /* of an empty file */
-    delete(h, 6, 0x7654321);
+    delete(h, 5, cookie_of(5), needle_tombstone_checksum(0)); /* of an empty file */
+    delete(h, 6, cookie_of(6), 0x7654321);
     put(h, 7, 70);
     put(h, 6, 130); /* deleted and there again */
     put(h, 8, 80);
     put(h, 7, 40);
     put(h, 9, 90);
-    delete(h, 8, 0xfefefefe);
+    delete(h, 8, NEEDLE_COOKIE_BATCH_DELETE, 0xfefefefe);
     put(h, 9, 0); /* an empty one over an older one */
     put(h, 10, 20);
     put(h, 10, 21); /* the last record is one over an older one */
@@ -115,6 +126,17 @@ static void history_init(struct history *h, uint8_t version, unsigned width)
 static uint64_t misnamed(const struct hit *t, uint64_t key)
 {
     return t->harm != FLIP || t->at < 4 || t->at >= 12 ? key : key ^ (uint64_t)t->mask << 8 * (11 - t->at);
+}
+
+/* The id that the damaged row tells. */
+static uint64_t row_key(const struct history *h, const struct hit *t)
+{
+    return h->key[t->record] ^ (uint64_t)t->mask << 8 * (7 - t->at);
+}
+
+static bool is_anybodys(const struct history *h, const struct hit *t)
+{
+    return memcmp(h->v.dat + h->pos[t->record], "\0\0\0\0", 4) == 0;
 }
 
 /* What stands last, without a row, and does not verify was never whole. */
@@ -129,22 +151,54 @@ static bool looks_deleted(const struct history *h, const struct hit *t, uint64_t
     return h->truth[key] == 0 && t->at >= NEEDLE_HEADER_BYTES && t->at < NEEDLE_HEADER_BYTES + NEEDLE_CHECKSUM_BYTES;
 }
 
+/* The only record of its id: no older version can come back in its place. */
+static bool is_only_one(const struct history *h, uint64_t key)
+{
+    uint32_t records = 0;
+
+    for (uint32_t i = 0; i < h->count; i++)
+        records += h->key[i] == key;
+    return records == 1;
+}
+
+static bool is_truth(const struct history *h, uint64_t key, int rc, const char *data, size_t n)
+{
+    char want[512];
+
+    if (h->truth[key] == DELETED || h->truth[key] == NEVER)
+        return rc == DFS_ENOTFOUND;
+    vrig_fill(key, want, h->truth[key]);
+    return rc == 0 && n == h->truth[key] && memcmp(data, want, n) == 0;
+}
+
+/* What of the damaged file itself may be answered beside the truth. */
+static bool is_excused(const struct history *h, const struct hit *t, uint64_t key, int rc)
+{
+    bool newest = h->key[t->record] == key && h->newest[key] == t->record;
+    bool id_hit = t->at < NEEDLE_HEADER_BYTES - 4;
+
+    if (t->harm == ROW) /* the .dat is whole; only a tombstone without a cookie may be anybody's */
+        return is_anybodys(h, t) && t->at < 8 && (h->key[t->record] == key || row_key(h, t) == key);
+    if (!t->with_index && id_hit) /* no telling whose it was */
+        return h->key[t->record] == key || misnamed(t, h->key[t->record]) == key;
+    if (misnamed(t, h->key[t->record]) == key && h->truth[key] == NEVER && rc == DFS_ECOOKIE) /* nobody has that fid */
+        return true;
+    if (!newest)
+        return false;
+    if (h->truth[key] != DELETED && rc != 0 && (rc != DFS_ENOTFOUND || (id_hit && is_only_one(h, key))))
+        return true;
+    return !t->with_index && (looks_torn(h, t, key) || looks_deleted(h, t, key));
+}
+
 static void judge_key(const struct batch *b, uint32_t i, struct store *s, uint64_t key, const char *when)
 {
     const struct history *h = b->h;
     const struct hit *t = &b->hits[i];
-    bool hit = h->key[t->record] == key, newest = hit && h->newest[key] == t->record;
-    bool anonymous = !t->with_index && t->at < NEEDLE_HEADER_BYTES - 4 && (hit || misnamed(t, h->key[t->record]) == key);
     char *data = NULL;
     size_t n = 0;
-    int rc = vrig_get(s, i + 1, key, RIG_COOKIE, &data, &n);
-    bool right = h->truth[key] == DELETED || h->truth[key] == NEVER ? rc == DFS_ENOTFOUND : vrig_holds(s, i + 1, key, h->truth[key]);
+    int rc = vrig_get(s, i + 1, key, cookie_of(key), &data, &n);
 
-    if (!right && newest && h->truth[key] != DELETED)
-        right = rc != 0 && rc != DFS_ENOTFOUND;
-    if (!right && newest && !t->with_index)
-        right = looks_torn(h, t, key) || looks_deleted(h, t, key);
-    if (!right && !anonymous) {
+    if (!is_truth(h, key, rc, data, n) && !is_excused(h, t, key, rc)) {
         failures++;
         print_error("version %u, %s, %s index, record %u (key %" PRIu64 "%s) byte %zu ^ %02x, %s: key %" PRIu64 " is %d, %zu bytes\n",
                     h->v.version, harm_names[t->harm], t->with_index ? "with" : "without", t->record, h->key[t->record],
@@ -183,11 +237,25 @@ static void flip(char *at, size_t n, uint8_t mask)
         at[i] = (char)(at[i] ^ mask);
 }
 
+static void flip_in_index(const char *dir, const char *base, const struct hit *t)
+{
+    char name[32];
+    char *idx;
+    size_t n = 0;
+
+    (void)snprintf(name, sizeof name, "%s.idx", base);
+    idx = vrig_read_file(dir, name, &n);
+    assert_non_null(idx);
+    flip(idx + t->record * (n / t->rows) + t->at, 1, t->mask);
+    vrig_write_file(dir, name, idx, n);
+    free(idx);
+}
+
 static void add(struct batch *b, const struct hit *t)
 {
     struct rig_volume v = b->h->v;
     char base[16];
-    char *at = v.dat + b->h->pos[t->record] + t->at;
+    char *at = v.dat + b->h->pos[t->record] + (t->harm == ROW ? 0 : t->at);
     size_t n = t->harm == FLIP ? 1 : t->harm == WRECK ? NEEDLE_HEADER_BYTES : 0;
 
     (void)snprintf(base, sizeof base, "%u", b->count + 1);
@@ -198,6 +266,8 @@ static void add(struct batch *b, const struct hit *t)
     flip(at, n, t->mask);
     if (!t->with_index)
         remove_index(b->dir, base);
+    if (t->harm == ROW)
+        flip_in_index(b->dir, base, t);
     b->hits[b->count++] = *t;
     if (b->count == BATCH)
         flush(b);
@@ -219,12 +289,16 @@ static void damage_everywhere(uint8_t version, unsigned width)
             for (size_t at = 0; at < bytes; at++)
                 for (size_t m = 0; m < sizeof masks; m++)
                     if (at < FRONT_BYTES || at + BACK_BYTES >= bytes)
-                        add(&b, &(struct hit){FLIP, r, at, masks[m], with == 1});
+                        add(&b, &(struct hit){FLIP, r, at, masks[m], with == 1, h.count});
             for (size_t m = 0; m < sizeof masks; m++)
-                add(&b, &(struct hit){WRECK, r, 0, masks[m], with == 1});
+                add(&b, &(struct hit){WRECK, r, 0, masks[m], with == 1, h.count});
         }
     for (size_t at = NEEDLE_HEADER_BYTES; at < h.v.dat_bytes - h.pos[h.count - 1]; at++)
-        add(&b, &(struct hit){CUT, h.count - 1, at, 0, true});
+        add(&b, &(struct hit){CUT, h.count - 1, at, 0, true, h.count});
+    for (uint32_t r = 0; r < h.count; r++)
+        for (size_t at = 0; at < idx_row_bytes(width); at++)
+            for (size_t m = 0; m < sizeof masks; m++)
+                add(&b, &(struct hit){ROW, r, at, masks[m], true, h.count});
     flush(&b);
     tmpdir_free(b.dir);
     vrig_volume_release(&h.v);
