@@ -1,8 +1,6 @@
 /* What the modes have in common. */
 #include "bench/mode.h"
 
-#include <stdio.h>
-
 void mode_options_init(struct mode_options *o)
 {
     *o = (struct mode_options){
@@ -35,16 +33,4 @@ void mode_options_init(struct mode_options *o)
         .clients = "",
         .listen = "127.0.0.1:9340",
     };
-}
-
-static int not_yet(const char *mode)
-{
-    fprintf(stderr, "dfs benchmark %s: not built yet\n", mode);
-    return 1;
-}
-
-int mode_mix(const struct mode_options *o, int argc, char **argv)
-{
-    (void)o, (void)argc, (void)argv;
-    return not_yet("mix");
 }

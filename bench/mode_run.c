@@ -1,6 +1,7 @@
 /* The part of a report that all modes share. */
 #include "bench/mode_run.h"
 
+#include <errno.h>
 #include <inttypes.h>
 #include <stdarg.h>
 #include <stdlib.h>
@@ -9,6 +10,8 @@
 
 #include "bench/benchmark.h"
 #include "bench/client_size.h"
+#include "bench/run_csv.h"
+#include "bench/run_json.h"
 #include "bench/run_stats.h"
 #include "needle/check.h"
 #include "needle/err.h"
@@ -77,6 +80,12 @@ int mode_run_init(struct mode_run *r, const struct mode_options *o, const char *
 
 void mode_run_release(struct mode_run *r)
 {
+    FILE **files[] = {&r->json, &r->csv, &r->svg};
+    for (size_t i = 0; i < ARRAY_LEN(files); i++) {
+        if (*files[i] != NULL)
+            fclose(*files[i]);
+        *files[i] = NULL;
+    }
     run_result_release(&r->result);
 }
 
@@ -258,8 +267,41 @@ void mode_run_print(FILE *out, const struct mode_run *r, const struct load_resul
 
 /* ---- the end ---- */
 
+static bool open_file(const struct mode_run *r, const char *path, FILE **f)
+{
+    if (path == NULL || path[0] == '\0' || *f != NULL)
+        return true;
+    *f = fopen(path, "we");
+    if (*f == NULL)
+        mode_complain(r->result.meta.mode, "cannot write '%s': %s", path, strerror(errno));
+    return *f != NULL;
+}
+
+int mode_run_open_files(struct mode_run *r)
+{
+    return open_file(r, r->o->json, &r->json) && open_file(r, r->o->csv, &r->csv) && open_file(r, r->o->svg, &r->svg) ? 0 : 1;
+}
+
+static bool write_file(const struct mode_run *r, FILE **f, const char *path, int (*write_it)(FILE *out, const struct run_result *r))
+{
+    int rc;
+
+    if (*f == NULL)
+        return true;
+    rc = write_it(*f, &r->result);
+    if (fclose(*f) != 0 && rc == 0)
+        rc = DFS_EIO;
+    *f = NULL;
+    if (rc != 0)
+        mode_complain(r->result.meta.mode, "cannot write '%s': %s", path, dfs_err_text(rc));
+    return rc == 0;
+}
+
 int mode_run_finish(struct mode_run *r, bool good)
 {
     r->result.meta.good = good;
+    good = mode_run_open_files(r) == 0 && good;
+    good = write_file(r, &r->json, r->o->json, run_json_write) && good;
+    good = write_file(r, &r->csv, r->o->csv, run_csv_write) && good;
     return good ? 0 : 1;
 }

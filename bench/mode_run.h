@@ -28,6 +28,7 @@ struct mode_run {
     uint64_t begun_ns; /* when the load began */
     struct surroundings around;
     struct run_result result;
+    FILE *json, *csv, *svg; /* NULL = none, or not opened yet */
 };
 
 /* "dfs benchmark objects: ..." on standard error; returns 1, the exit status. */
@@ -36,6 +37,10 @@ int mode_complain(const char *mode, const char *fmt, ...) __attribute__((format(
 /* mode: "objects".  Borrows o.  DFS_EUNAVAILABLE: no randomness. */
 int mode_run_init(struct mode_run *r, const struct mode_options *o, const char *mode);
 void mode_run_release(struct mode_run *r);
+
+/* Opens -json, -csv and -svg, so that a wrong path is found before the load and not after it.  0, or 1 after a line on standard
+ * error. */
+int mode_run_open_files(struct mode_run *r);
 
 /* What the engine is told; object_bytes_max: of uploads. */
 struct load_options mode_load_options(const struct mode_run *r, uint64_t object_bytes_max);
@@ -57,7 +62,7 @@ void mode_print_steadiness(FILE *out, const struct run_phase *p);
 /* Server reads against what it sent, dirty pages, idle disk, client CPU, durability. */
 void mode_run_print(FILE *out, const struct mode_run *r, const struct load_result *load);
 
-/* Writes -json, -csv and -svg.  The exit status: 0 when good and all were written. */
+/* Writes -json, -csv and -svg, opened before or not.  The exit status: 0 when good and all were written. */
 int mode_run_finish(struct mode_run *r, bool good);
 
 #endif

@@ -6,6 +6,7 @@
 #include <string.h>
 
 #include "bench/mode_run.h"
+#include "bench/object_cleanup.h"
 #include "bench/object_list.h"
 #include "bench/objects_report.h"
 #include "bench/objects_source.h"
@@ -74,6 +75,8 @@ static int prepare_list(struct objects *b)
         return 0;
     if (b->list.ids.count == 0)
         return mode_complain("objects", "run '%s' has no objects", b->o->run_name);
+    if (b->list.size_bytes == 0)
+        return mode_complain("objects", "the objects of run '%s' are of many sizes: they are of `benchmark mix`", b->o->run_name);
     b->source.object_bytes = b->list.size_bytes;
     if (b->source.block_bytes > b->source.object_bytes)
         b->source.block_bytes = b->source.object_bytes;
@@ -99,8 +102,8 @@ static int prepare(struct objects *b)
     b->source.block_bytes = b->o->block_bytes;
     b->source.object_bytes = b->o->object_bytes != 0 ? b->o->object_bytes : b->o->block_bytes;
     b->source.max_objects = b->o->max_objects;
-    b->source.random = b->run.seed;
-    if (prepare_list(b) != 0)
+    b->source.dice.state = b->run.seed;
+    if (mode_run_open_files(&b->run) != 0 || prepare_list(b) != 0)
         return 1;
     /* A blob is written whole. */
     if (b->direction == WRITE)
@@ -114,39 +117,6 @@ static int prepare(struct objects *b)
         return 0;
     drop_new_list(b);
     return mode_complain("objects", "%s", error);
-}
-
-/* ---- deleting ---- */
-
-/* Deletes what the list has and takes the list away; with failures it stays, for another try. */
-static int clean_up(const char *mode, struct object_list *list, struct load *load)
-{
-    struct objects_source source = {.list = list};
-    struct load_plan plan = {.source = objects_delete_source(&source)};
-    struct load_result result;
-    uint64_t failed, removed;
-    int rc;
-
-    printf("Cleaning up (deleting benchmark objects)\n");
-    fflush(stdout);
-    rc = load_run(load, &plan, &result);
-    if (rc != 0)
-        return mode_complain(mode, "cannot delete: %s", dfs_err_text(rc));
-    removed = result.kinds[LOAD_DELETE].finished;
-    failed = list->ids.count - removed - source.gone;
-    printf("Removed %" PRIu64 " objects\n", removed);
-    if (source.gone > 0)
-        printf("%" PRIu64 " objects were gone already\n", source.gone);
-    printf("Clean up completed and total clean up time: %.6g\n", result.seconds);
-    fflush(stdout);
-    rc = 0;
-    if (failed > 0)
-        rc = mode_complain(mode, "%" PRIu64 " objects could not be deleted, and their list '%s' stays: %s", failed, list->path,
-                           result.error_count > 0 ? result.errors[0] : "given up");
-    else if (object_list_unlink(list) != 0)
-        rc = mode_complain(mode, "cannot take list '%s' away", list->path);
-    load_result_release(&result);
-    return rc;
 }
 
 /* ---- running ---- */
@@ -175,7 +145,7 @@ static void print_ended_early(const struct objects *b, struct run_phase *p)
 
     if (!b->result.ran_out || b->source.list_rc != 0)
         return;
-    snprintf(text, sizeof text, "all %" PRIu64 " objects %s", b->direction == WRITE ? b->source.next : (uint64_t)b->list.ids.count,
+    snprintf(text, sizeof text, "all %" PRIu64 " objects %s", b->direction == WRITE ? p->completed : (uint64_t)b->list.ids.count,
              b->direction == WRITE ? "of -max-objects written" : "read");
     run_text_set(p->ended_early, sizeof p->ended_early, text);
     printf("ended early: %s\n", text);
@@ -223,7 +193,7 @@ static bool end_list(struct objects *b)
     if (b->direction != WRITE)
         return true;
     if (!b->o->no_cleanup)
-        return clean_up("objects", &b->list, b->load) == 0;
+        return object_cleanup("objects", &b->list, b->load) == 0;
     rc = object_list_seal(&b->list);
     if (rc != 0)
         mode_complain("objects", "cannot write list '%s': %s", b->list.path, dfs_err_text(rc));
@@ -292,7 +262,7 @@ int mode_cleanup(const struct mode_options *o, int argc, char **argv)
         struct load_options lo = mode_load_options(&r, 0);
         rc = load_new(&lo, &load, error);
     }
-    rc = rc != 0 ? mode_complain("cleanup", "%s", error) : clean_up("cleanup", &list, load);
+    rc = rc != 0 ? mode_complain("cleanup", "%s", error) : object_cleanup("cleanup", &list, load);
     load_free(load);
     mode_run_release(&r);
     object_list_release(&list);

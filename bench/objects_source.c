@@ -63,20 +63,12 @@ static enum load_next next_seq(void *arg, uint32_t slot, struct load_op *op)
     return LOAD_DO;
 }
 
-static uint64_t random_next(uint64_t *state)
-{
-    uint64_t x = *state += 0x9e3779b97f4a7c15ull;
-    x = (x ^ (x >> 30)) * 0xbf58476d1ce4e5b9ull;
-    x = (x ^ (x >> 27)) * 0x94d049bb133111ebull;
-    return x ^ (x >> 31);
-}
-
 static enum load_next next_rand(void *arg, uint32_t slot, struct load_op *op)
 {
     struct objects_source *s = arg;
     uint64_t blocks = objects_blocks(s), which;
     (void)slot;
-    which = random_next(&s->random) % (s->list->ids.count * blocks);
+    which = dice_u64(&s->dice) % (s->list->ids.count * blocks);
     read_block(s, which / blocks, which % blocks, op);
     s->next++;
     return LOAD_DO;

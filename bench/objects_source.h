@@ -3,6 +3,7 @@
 #ifndef DFS_BENCH_OBJECTS_SOURCE_H
 #define DFS_BENCH_OBJECTS_SOURCE_H
 
+#include "bench/dice.h"
 #include "bench/load.h"
 #include "bench/object_list.h"
 
@@ -10,7 +11,7 @@ struct objects_source {
     struct object_list *list;  /* write: where acknowledged objects go; else: the objects */
     uint64_t object_bytes, block_bytes; /* block: of one read; at most object_bytes */
     uint64_t max_objects;      /* write: 0 = no bound */
-    uint64_t random;           /* rand: state of the choice, not 0 */
+    struct dice dice;          /* rand */
     uint64_t next;             /* operations that were given */
     uint64_t gone;             /* delete: objects that were not there any more */
     int list_rc;               /* write: why the list could not be written, when it could not */
