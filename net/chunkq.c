@@ -98,6 +98,26 @@ int body_reserve(struct body *b, uint64_t total_bytes)
     return add_chunks(b, want);
 }
 
+static bool chunks_are_full(const struct body *b)
+{
+    return b->small != NULL || b->body_bytes == (uint64_t)b->chunk_count * CHUNK_BYTES;
+}
+
+size_t body_room(struct body *b, void **p)
+{
+    if (chunks_are_full(b) && add_chunks(b, 1) != 0)
+        return 0;
+    size_t at = b->body_bytes % CHUNK_BYTES;
+    *p = (char *)b->chunks[b->body_bytes / CHUNK_BYTES] + at;
+    return CHUNK_BYTES - at;
+}
+
+void body_filled(struct body *b, size_t n)
+{
+    CHECK(!chunks_are_full(b) && n <= CHUNK_BYTES - b->body_bytes % CHUNK_BYTES);
+    b->body_bytes += n;
+}
+
 int body_append(struct body *b, struct bytes in, size_t *taken)
 {
     *taken = 0;
@@ -109,7 +129,7 @@ int body_append(struct body *b, struct bytes in, size_t *taken)
         return rc;
     }
     while (*taken < in.n) {
-        if (b->body_bytes == (uint64_t)b->chunk_count * CHUNK_BYTES || b->small != NULL) {
+        if (chunks_are_full(b)) {
             int rc = add_chunks(b, 1);
             if (rc != 0)
                 return rc;

@@ -82,6 +82,10 @@ int body_reserve(struct body *b, uint64_t total_bytes);
 uint32_t body_reserve_want(const struct body *b, uint64_t total_bytes);
 /* Copies in.  DFS_EAGAIN: *taken bytes were appended, the pool is empty, wait and go on.  DFS_ENOMEM. */
 int body_append(struct body *b, struct bytes in, size_t *taken);
+/* Where body_append() would put the next bytes, in *p, and how many of them in one run; 0: no chunk is to be had now.  For who
+ * has more to come than stays small.  body_filled() then says that n bytes were put there. */
+size_t body_room(struct body *b, void **p);
+void body_filled(struct body *b, size_t n);
 /* Number of pieces, and piece i. */
 size_t body_pieces(const struct body *b);
 struct bytes body_piece(const struct body *b, size_t i);

@@ -1,8 +1,10 @@
-/* Bodies on their way in: from the socket through the loop's scratch memory to the handler, without a copy of ours.
+/* Bodies on their way in: from the socket through the loop's scratch memory to the handler, without a copy of ours, or into memory
+ * that the handler has at hand.
  *
  * What a handler does not take at once is kept in the connection's buffer; how much a lane keeps in all is bounded by
  * reading less at a time. */
 #include <errno.h>
+#include <string.h>
 #include <sys/socket.h>
 
 #include "needle/check.h"
@@ -111,6 +113,39 @@ static bool skip_identity(struct http_conn *c, struct http_exchange *x)
     return true;
 }
 
+/* Less than this is copied: it costs less than one more call. */
+#define DIRECT_BYTES_MIN 8192u
+
+/* Where the handler wants the next bytes, and how many of them fit; NULL: the loop's scratch memory. */
+static void *direct_room(struct http_exchange *x, size_t *room)
+{
+    const struct http_direct *d = x->req.direct;
+    void *p = NULL;
+    if (d == NULL || x->req.head.chunked || is_unwanted(x) || x->body.left < DIRECT_BYTES_MIN)
+        return NULL;
+    *room = d->room(&x->req, &p);
+    return *room == 0 ? NULL : p;
+}
+
+/* n bytes were received at `at`, in the handler's memory.  What it does not take comes to it the other way, out of ours. */
+static enum feed feed_direct(struct http_conn *c, struct http_exchange *x, const char *at, size_t n, size_t *used)
+{
+    char *scratch = loop_scratch(c->lane->loop);
+    size_t took = x->req.direct->filled(&x->req, n), more = 0;
+    enum feed f = FEED_MORE;
+    CHECK(took <= n && n <= LOOP_SCRATCH_BYTES);
+    x->req.body_bytes += took;
+    x->body.left -= took;
+    if (took < n) {
+        memcpy(scratch + took, at + took, n - took);
+        f = body_feed(c, x, bytes_of(scratch + took, n - took), &more);
+    } else if (x->body.left == 0) {
+        f = FEED_DONE;
+    }
+    *used = took + more;
+    return f;
+}
+
 bool body_read(struct http_conn *c, struct http_exchange *x)
 {
     if (is_unwanted(x) && !x->req.head.chunked)
@@ -119,13 +154,17 @@ bool body_read(struct http_conn *c, struct http_exchange *x)
     bool any = false;
     do {
         char *scratch = loop_scratch(c->lane->loop);
-        size_t want = read_size(c, x), used;
-        ssize_t n = recv(c->fd, scratch, want, 0);
+        size_t want = read_size(c, x), used, room = 0;
+        void *direct = direct_room(x, &room);
+        if (direct != NULL && want > room)
+            want = room;
+        ssize_t n = recv(c->fd, direct != NULL ? direct : scratch, want, 0);
         if (n <= 0)
             return conn_received(c, n) || any;
         any = true;
         c->more = (size_t)n == want;
-        enum feed f = body_feed(c, x, bytes_of(scratch, (size_t)n), &used);
+        enum feed f = direct != NULL ? feed_direct(c, x, direct, (size_t)n, &used)
+                                     : body_feed(c, x, bytes_of(scratch, (size_t)n), &used);
         exchange_fed(c, x, f);
         if (f == FEED_PAUSED || f == FEED_DONE)
             conn_keep(c, x, bytes_of(scratch + used, (size_t)n - used));

@@ -16,6 +16,7 @@ static void init_exchange(struct http_conn *c, struct http_exchange *x)
     r->conn = c;
     r->loop = c->lane->loop;
     r->user = NULL;
+    r->direct = NULL;
     r->server_arg = s->opts.arg;
     r->start_ns = c->first_byte_ns;
     r->body_bytes = r->sent_bytes = 0;

@@ -32,12 +32,24 @@
 struct http_server;
 struct http_conn;
 
+struct http_req;
+
+/* Memory of the handler's own for the bytes of a body, so that they need not be copied out of the loop's.  Only for bodies that
+ * are not chunked, and never instead of on_body: what does not fit comes there. */
+struct http_direct {
+    /* Where the next bytes may be received, in *p, and how many; 0: on_body is to get them.  Used at once, or not at all. */
+    size_t (*room)(struct http_req *r, void **p);
+    /* n > 0 bytes came in there.  How many of them, from the front, were taken; the rest is given to on_body. */
+    size_t (*filled)(struct http_req *r, size_t n);
+};
+
 struct http_req {
     struct http_head head; /* views valid until on_close returns */
     struct http_server *server;
     struct http_conn *conn;
     struct loop *loop;
     void *user;          /* the handler's */
+    const struct http_direct *direct; /* the handler's; NULL: the body comes by on_body alone */
     void *server_arg;    /* options.arg */
     uint64_t start_ns;   /* clock_mono_ns() at the first byte of the head */
     uint64_t body_bytes; /* received so far */

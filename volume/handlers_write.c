@@ -49,6 +49,20 @@ static int on_body(struct http_req *r, struct bytes in, size_t *taken)
     return upload_feed(&op->u, in, taken);
 }
 
+static size_t room(struct http_req *r, void **p)
+{
+    struct write_op *op = r->user;
+    return upload_room(&op->u, p);
+}
+
+static size_t filled(struct http_req *r, size_t n)
+{
+    struct write_op *op = r->user;
+    return upload_filled(&op->u, n);
+}
+
+static const struct http_direct direct = {room, filled};
+
 static void finish_upload(struct upload *u)
 {
     struct write_op *op = (struct write_op *)((char *)u - offsetof(struct write_op, u));
@@ -75,7 +89,8 @@ void vs_write_request(struct http_req *r, struct bytes path)
     op->q = (struct vs_request){on_body, on_end, on_close};
     op->u.l = vs_loop_of(r);
     r->user = op;
-    upload_begin(&op->u, r, path);
+    if (upload_begin(&op->u, r, path) == 0)
+        r->direct = &direct;
 }
 
 /* ---- the work pool's part ---- */

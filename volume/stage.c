@@ -31,6 +31,8 @@
 #define SPILL_DIRTY_MAX (8u << 20)
 /* No upload asks for more than this part of the window at once. */
 #define ADMIT_WINDOW_PART 4u
+/* From so many bytes on an upload may have a chunk before it has bytes for one. */
+#define DIRECT_FROM_BYTES 4096u
 /* An upload that brings less than this in that time is slow: it keeps what it has sent and gives the rest of its admission back, so
  * that the window is never full of bytes that nobody sends. */
 #define SLOW_MS 200u
@@ -461,6 +463,7 @@ static void spill_start(struct stage *s)
     uint32_t rest = (uint32_t)(b->body_bytes % CHUNK_BYTES);
 
     CHECK(holds_chunk(s));
+    body_truncate(b, b->body_bytes); /* a chunk that nothing has come into yet */
     s->head = s->head != NULL ? s->head : malloc(STAGE_HEAD_BYTES);
     if (s->head == NULL) {
         s->rc = DFS_ENOMEM;
@@ -560,6 +563,50 @@ int stage_append(struct stage *s, struct bytes in, size_t *taken)
             return rc;
     }
     return 0;
+}
+
+/* A chunk to fill, if there is one without waiting. */
+static size_t file_room(struct stage *s, void **p)
+{
+    if (s->fill == NULL && s->queued < SPILL_QUEUED_MAX && chunk_get(pool_of(s), s->privileged, &s->fill) == 0)
+        s->fill_bytes = 0;
+    if (s->fill == NULL)
+        return 0;
+    *p = (char *)s->fill + s->fill_bytes;
+    return CHUNK_BYTES - s->fill_bytes;
+}
+
+size_t stage_room(struct stage *s, void **p)
+{
+    uint64_t most = s->limit_bytes - s->bytes;
+
+    if (s->rc != 0 || most == 0)
+        return 0;
+    if (s->in_file)
+        return (size_t)min_u64(file_room(s, p), most);
+    if (s->bytes < DIRECT_FROM_BYTES || s->bytes >= s->admitted || should_spill(s, 1))
+        return 0;
+    most = min_u64(most, min_u64(s->admitted, s->memory_max) - s->bytes);
+    return (size_t)min_u64(body_room(&s->body, p), most);
+}
+
+void stage_filled(struct stage *s, size_t n)
+{
+    const void *p;
+
+    if (s->in_file) {
+        p = (const char *)s->fill + s->fill_bytes;
+        s->fill_bytes += (uint32_t)n;
+    } else {
+        p = (const char *)s->body.chunks[s->body.body_bytes / CHUNK_BYTES] + s->body.body_bytes % CHUNK_BYTES;
+        body_filled(&s->body, n);
+    }
+    s->crc = crc32c(s->crc, p, n);
+    s->bytes += n;
+    if (!s->in_file)
+        watch_admission(s);
+    else if (s->fill_bytes == CHUNK_BYTES)
+        s->rc = queue_fill(s);
 }
 
 int stage_reset(struct stage *s)

@@ -30,6 +30,11 @@ int stage_new(struct store *store, uint32_t volume_id, struct loop *loop, bool p
 void stage_expect(struct stage *s, uint64_t bytes);
 /* 0: all taken.  DFS_EAGAIN: *taken bytes were; wait for on_ready.  DFS_ETOOBIG, DFS_ENOSPC, DFS_ENOMEM, DFS_EIO. */
 int stage_append(struct stage *s, struct bytes in, size_t *taken);
+/* The same without a copy, where that can be now: memory for the next bytes in *p, and how much of it; 0: stage_append() is to
+ * take them (and says what there is to wait for).  stage_filled() then tells how many were put there, before anything else is
+ * asked of the stage; what goes wrong in it is told by the next call. */
+size_t stage_room(struct stage *s, void **p);
+void stage_filled(struct stage *s, size_t n);
 /* Forget what was collected (another multipart part takes its place).  0. */
 int stage_reset(struct stage *s);
 uint64_t stage_bytes(const struct stage *s);

@@ -264,6 +264,21 @@ static void reply_body_failed(struct upload *u, int rc)
     }
 }
 
+/* What is looked at as it passes. */
+static void note_data(struct upload *u, struct bytes in)
+{
+    if (u->md5_wanted)
+        md5_update(&u->md5, in);
+    if (!u->gzip)
+        return;
+    if (in.n >= 4) {
+        memcpy(u->tail, in.p + in.n - 4, 4);
+    } else {
+        memmove(u->tail, u->tail + in.n, 4 - in.n);
+        memcpy(u->tail + 4 - in.n, in.p, in.n);
+    }
+}
+
 static int take_data(struct upload *u, struct bytes in, size_t *taken)
 {
     int rc = stage_append(u->stage, in, taken);
@@ -272,16 +287,7 @@ static int take_data(struct upload *u, struct bytes in, size_t *taken)
         *taken = in.n;
     if (rc != 0 && rc != DFS_EAGAIN)
         return rc;
-    if (u->md5_wanted)
-        md5_update(&u->md5, bytes_of(in.p, n));
-    if (u->gzip) {
-        if (n >= 4) {
-            memcpy(u->tail, in.p + n - 4, 4);
-        } else {
-            memmove(u->tail, u->tail + n, 4 - n);
-            memcpy(u->tail + 4 - n, in.p, n);
-        }
-    }
+    note_data(u, bytes_of(in.p, n));
     if (rc == DFS_EAGAIN)
         pause_upload(u);
     return rc;
@@ -408,6 +414,29 @@ int upload_feed(struct upload *u, struct bytes in, size_t *taken)
         reply_body_failed(u, rc);
     }
     return rc;
+}
+
+size_t upload_room(struct upload *u, void **p)
+{
+    size_t n = 0;
+
+    if (!u->paused && (u->form == NULL || multipart_in_data(u->form)))
+        n = stage_room(u->stage, p);
+    u->room = n > 0 ? *p : NULL;
+    return n;
+}
+
+size_t upload_filled(struct upload *u, size_t n)
+{
+    struct bytes in = bytes_of(u->room, n);
+
+    if (u->form != NULL)
+        in.n = multipart_plain(u->form, in);
+    if (in.n == 0)
+        return 0;
+    note_data(u, in);
+    stage_filled(u->stage, in.n);
+    return in.n;
 }
 
 uint64_t upload_original_bytes(const struct upload *u)

@@ -29,6 +29,7 @@ struct upload {
     struct stage *stage;
     struct multipart *form;
     bool gzip;          /* the bytes are gzip already */
+    void *room;         /* where bytes are being received */
     bool paused;        /* waiting for the stage, the request is held */
     void (*on_stage_ready)(struct upload *u); /* instead of reading on */
     uint8_t tail[4];    /* last bytes seen: a gzip member ends with its length */
@@ -46,6 +47,9 @@ struct upload {
 int upload_begin(struct upload *u, struct http_req *r, struct bytes path);
 /* The handler's on_body. */
 int upload_feed(struct upload *u, struct bytes in, size_t *taken);
+/* The same for bytes that are received where the stage keeps them: see struct http_direct. */
+size_t upload_room(struct upload *u, void **p);
+size_t upload_filled(struct upload *u, size_t n);
 /* The body is here.  0: complete.  DFS_EAGAIN: on_stage_ready will be called, then call again.  Else the request has been
  * answered. */
 int upload_end(struct upload *u);

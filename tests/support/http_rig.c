@@ -44,7 +44,7 @@ struct task {
     struct http_req *r;
     char *body;
     size_t body_n, body_cap;
-    uint64_t pauses;
+    uint64_t pauses, direct_calls;
     bool held;
 };
 
@@ -72,7 +72,7 @@ static void on_later(void *arg)
     t->held = false;
     if (path_is(r, "/later"))
         http_reply_text(r, 200, "later%s", r->dead ? " and dead" : "");
-    if (path_is(r, "/pause") && !r->dead)
+    if ((path_is(r, "/pause") || path_is(r, "/direct")) && !r->dead)
         http_req_resume(r);
     http_req_drop(r);
 }
@@ -233,6 +233,34 @@ static void reply_at_once(struct http_req *r)
     }
 }
 
+/* /direct: memory for the body of its own, a piece at a time and now and then none; takes all but a few bytes of what comes in
+ * there, so that the rest has to come the other way. */
+static size_t direct_room(struct http_req *r, void **p)
+{
+    struct task *t = r->user;
+    t->direct_calls++;
+    if (t->direct_calls % 5 == 0)
+        return 0;
+    size_t n = 1 + t->direct_calls * 7919 % 70000;
+    if (t->body_n + n > t->body_cap) {
+        t->body_cap = 2 * (t->body_n + n);
+        t->body = realloc(t->body, t->body_cap);
+    }
+    *p = t->body + t->body_n;
+    return n;
+}
+
+static size_t direct_filled(struct http_req *r, size_t n)
+{
+    struct task *t = r->user;
+    size_t refused = t->direct_calls % 3 == 0 ? (n < 100 ? n : 100) : 0;
+    CHECK(n > 0 && !r->replied && !r->dead);
+    t->body_n += n - refused;
+    return n - refused;
+}
+
+static const struct http_direct direct = {direct_room, direct_filled};
+
 static void on_request(struct http_req *r)
 {
     count(&rig_opened);
@@ -240,6 +268,8 @@ static void on_request(struct http_req *r)
     t->r = r;
     r->user = t;
     loop_timer_init(&t->timer, r->loop, on_later, t);
+    if (path_is(r, "/direct"))
+        r->direct = &direct;
     if (path_is(r, "/alloc")) {
         /* Up to the bound and not beyond; all of it zeroed and aligned. */
         uint32_t got = 0;
@@ -299,7 +329,7 @@ static int on_body(struct http_req *r, struct bytes in, size_t *taken)
         http_req_resume(r);
         return DFS_EAGAIN;
     }
-    if (path_is(r, "/pause")) {
+    if (path_is(r, "/pause") || (path_is(r, "/direct") && in.n % 4 == 1)) {
         *taken = in.n > 2 ? in.n / 3 * 2 : t->pauses % 2;
         collect(t, bytes_of(in.p, *taken));
         t->pauses++;

@@ -1,6 +1,6 @@
 /* A real HTTP server in the process, with a handler that behaves as the path says, and a blocking client to torment it.
  *
- * Paths: /hello /echo /count /early /mid /broken /pause /later /forgotten /dropped /headers /big?n /iov /abort /peer /alloc
+ * Paths: /hello /echo /direct /count /early /mid /broken /pause /later /forgotten /dropped /headers /big?n /iov /abort /peer /alloc
  * /source?... (see http_rig.c).  Every test ends with rig_stop(), which checks that each request was closed exactly once.
  * The client's functions fail the test when the server does not do its part within RIG_WAIT_MS. */
 #ifndef DFS_TESTS_HTTP_RIG_H

@@ -87,6 +87,53 @@ static void test_sizes_and_steps(void **state)
         }
 }
 
+/* Bytes that were put where body_room() said, some appended between them. */
+static void test_room(void **state)
+{
+    (void)state;
+    static const size_t fronts[] = {0, 1, 5000, BODY_SMALL_MAX, CHUNK_BYTES - 1, CHUNK_BYTES, CHUNK_BYTES + 7};
+    size_t n = 3 * CHUNK_BYTES + 12345;
+    char *p = make(n);
+    for (size_t f = 0; f < sizeof fronts / sizeof fronts[0]; f++) {
+        struct body b;
+        void *at = NULL;
+        body_init(&b, pool, false);
+        append_all(&b, p, fronts[f], 3000);
+        while (b.body_bytes < n) {
+            size_t room = body_room(&b, &at), left = n - (size_t)b.body_bytes, from = (size_t)b.body_bytes;
+            assert_true(room > 0 && room <= CHUNK_BYTES);
+            size_t part = room < left ? room : left;
+            part = part > 100000 ? part / 2 : part;
+            memcpy(at, p + from, part);
+            body_filled(&b, part);
+            if (b.body_bytes + 10 <= n)
+                append_all(&b, p + from + part, 10, 10);
+        }
+        check_content(&b, n);
+        assert_int_equal(b.chunk_count, 4);
+        /* A chunk that nothing came into is no piece, and goes back. */
+        body_truncate(&b, 2 * CHUNK_BYTES);
+        assert_int_equal(body_room(&b, &at), CHUNK_BYTES);
+        assert_int_equal(b.chunk_count, 3);
+        check_content(&b, 2 * CHUNK_BYTES);
+        body_truncate(&b, 2 * CHUNK_BYTES);
+        assert_int_equal(chunk_pool_used_bytes(pool), 2 * CHUNK_BYTES);
+        body_release(&b);
+        assert_int_equal(chunk_pool_used_bytes(pool), 0);
+    }
+    struct body all, one;
+    void *at = NULL;
+    body_init(&all, pool, false);
+    body_init(&one, pool, false);
+    assert_int_equal(body_reserve(&all, 6 * CHUNK_BYTES), 0);
+    append_all(&one, p, 100, 100);
+    assert_int_equal(body_room(&one, &at), 0); /* the pool is empty: what was there stays */
+    check_content(&one, 100);
+    body_release(&all);
+    body_release(&one);
+    free(p);
+}
+
 static void test_copy_out_and_truncate(void **state)
 {
     (void)state;
@@ -199,6 +246,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test_setup_teardown(test_sizes_and_steps, setup, teardown),
+        cmocka_unit_test_setup_teardown(test_room, setup, teardown),
         cmocka_unit_test_setup_teardown(test_copy_out_and_truncate, setup, teardown),
         cmocka_unit_test_setup_teardown(test_pool_runs_out_half_way, setup, teardown),
         cmocka_unit_test_setup_teardown(test_small_body_needs_no_chunk, setup, teardown),

@@ -78,8 +78,8 @@ static const size_t sizes[] = {0, 1, 5, 1000, 16000, 16299, 16384, 16385, 20000,
 static void test_identity_sizes(void **state)
 {
     (void)state;
-    static const char *const paths[] = {"/echo", "/pause"};
-    for (int k = 0; k < 2; k++) {
+    static const char *const paths[] = {"/echo", "/pause", "/direct"};
+    for (int k = 0; k < 3; k++) {
         int fd = rig_connect(&rig);
         for (size_t i = 0; i < SIZES; i++) {
             send_identity(fd, paths[k], sizes[i]);
@@ -94,9 +94,9 @@ static void test_identity_sizes(void **state)
 static void test_chunked_sizes(void **state)
 {
     (void)state;
-    static const char *const paths[] = {"/echo", "/pause", "/resume-inside"};
+    static const char *const paths[] = {"/echo", "/pause", "/resume-inside", "/direct"};
     static const size_t chunks[] = {1, 7, 4096, 65536, 1 << 20};
-    for (int k = 0; k < 3; k++)
+    for (int k = 0; k < 4; k++)
         for (int c = 0; c < 5; c++) {
             int fd = rig_connect(&rig);
             for (size_t i = 0; i < SIZES; i++) {

@@ -75,7 +75,7 @@ struct script {
     void (*fn)(struct script *s);
     struct stage *stage;
     size_t at, n, step;
-    bool privileged, expect;
+    bool privileged, expect, direct;
     int resets_left;
     int rc;
     int ready;
@@ -132,6 +132,21 @@ static void check_content(struct script *s)
     free(buf);
 }
 
+/* Puts the next bytes where the stage has room for them; false: it has not. */
+static bool put_direct(struct script *s, size_t n)
+{
+    void *p = NULL;
+    size_t room = stage_room(s->stage, &p);
+
+    if (room == 0)
+        return false;
+    n = n < room ? n : room;
+    memcpy(p, s->f->data + s->at, n);
+    stage_filled(s->stage, n);
+    s->at += n;
+    return true;
+}
+
 static void go_on(void *arg)
 {
     struct script *s = arg;
@@ -140,6 +155,8 @@ static void go_on(void *arg)
     s->ready++;
     while (rc == 0 && s->at < s->n) {
         size_t n = s->step < s->n - s->at ? s->step : s->n - s->at, taken;
+        if (s->direct && put_direct(s, n))
+            continue;
         rc = stage_append(s->stage, bytes_of(s->f->data + s->at, n), &taken);
         s->at += taken;
         if (rc == 0 && s->resets_left > 0 && s->at > s->n / 2) {
@@ -174,8 +191,9 @@ static void what_goes_in_comes_out(void **state)
 
     for (size_t i = 0; i < ARRAY_LEN(sizes); i++)
         for (size_t j = 0; j < ARRAY_LEN(steps); j++)
-            for (int expect = 0; expect < 2; expect++) {
-                struct script s = {.f = *state, .fn = begin, .n = sizes[i], .step = steps[j], .expect = expect != 0};
+            for (int way = 0; way < 4; way++) {
+                struct script s = {.f = *state, .fn = begin, .n = sizes[i], .step = steps[j], .expect = (way & 1) != 0,
+                                   .direct = (way & 2) != 0};
                 start(&s, 0);
                 wait_script(&s);
                 assert_int_equal(s.rc, 0);
@@ -187,7 +205,7 @@ static void a_reset_forgets_all(void **state)
     static const size_t sizes[] = {1000, 700000, 3000000};
 
     for (size_t i = 0; i < ARRAY_LEN(sizes); i++) {
-        struct script s = {.f = *state, .fn = begin, .n = sizes[i], .step = 100000, .resets_left = 3};
+        struct script s = {.f = *state, .fn = begin, .n = sizes[i], .step = 100000, .resets_left = 3, .direct = i % 2 != 0};
         start(&s, 0);
         wait_script(&s);
         assert_int_equal(s.rc, 0);
@@ -206,7 +224,7 @@ static void a_crowd_gets_through_small_bounds(void **state)
 
     for (int i = 0; i < CROWD; i++) {
         s[i] = (struct script){.f = *state, .fn = begin, .n = 200000 + (size_t)i * 90000, .step = 50000,
-                               .expect = i % 2 == 0, .privileged = i % 3 == 0};
+                               .expect = i % 2 == 0, .privileged = i % 3 == 0, .direct = i % 4 < 2};
         start(&s[i], 0);
     }
     for (int i = 0; i < CROWD; i++) {
@@ -227,12 +245,33 @@ static void begin_limited(struct script *s)
     end(s, 0);
 }
 
+/* Bytes that come straight into a chunk are held to the same limit. */
+static void begin_limited_direct(struct script *s)
+{
+    size_t taken;
+    void *p;
+
+    assert_int_equal(stage_new(s->f->e.store, VOLUME, s->f->e.loops[0], false, 100000, go_on, s, &s->stage), 0);
+    stage_expect(s->stage, 100000);
+    assert_int_equal(stage_append(s->stage, bytes_of(s->f->data, 90000), &taken), 0);
+    assert_int_equal(stage_room(s->stage, &p), 10000);
+    memcpy(p, s->f->data + 90000, 10000);
+    stage_filled(s->stage, 10000);
+    assert_int_equal(stage_room(s->stage, &p), 0);
+    assert_int_equal(stage_append(s->stage, bytes_of(s->f->data, 1), &taken), DFS_ETOOBIG);
+    s->n = 100000;
+    check_content(s);
+    end(s, 0);
+}
+
 static void the_limit_is_the_limit(void **state)
 {
-    struct script s = {.f = *state, .fn = begin_limited};
+    struct script s = {.f = *state, .fn = begin_limited}, d = {.f = *state, .fn = begin_limited_direct};
 
     start(&s, 0);
     wait_script(&s);
+    start(&d, 0);
+    wait_script(&d);
 }
 
 static void begin_unknown(struct script *s)
@@ -264,7 +303,7 @@ static void a_file_that_cannot_be_written_fails_the_upload(void **state)
     struct fixture *f = *state;
 
     for (size_t i = 0; i < ARRAY_LEN(faults); i++) {
-        struct script s = {.f = f, .fn = begin, .n = 5000000, .step = 100000};
+        struct script s = {.f = f, .fn = begin, .n = 5000000, .step = 100000, .direct = i % 2 == 0};
         fault_add(&(struct fault_rule){.calls = faults[i].call, .first = 1, .every = 1, .err = faults[i].err});
         start(&s, 0);
         wait_script(&s);
