@@ -30,6 +30,8 @@
 #define SYNC_HERE_MAX_NS 1000000u
 /* Rounds between two looks at what the epoch lets us free. */
 #define ROUNDS_PER_RECLAIM 64u
+/* Loops whose small writes of one step wake the writer together; those of further loops do it one by one. */
+#define WAKERS_MAX 64u
 
 struct answer_chain {
     struct loop *loop;
@@ -39,6 +41,13 @@ struct answer_chain {
 struct key_slot {
     uint64_t key;
     uint64_t round;
+};
+
+/* Of one loop: a message to itself, which runs when the loop's step is over. */
+struct waker {
+    struct loop_msg msg;
+    struct append_queue *queue;
+    bool posted; /* that loop's own */
 };
 
 struct append_queue {
@@ -66,25 +75,63 @@ struct append_queue {
 
     /* what other threads write */
     _Alignas(64) _Atomic(struct writer_cmd *) inbox;
+    atomic_bool sleeping; /* or about to: set before the inbox is looked at for the last time */
     pthread_mutex_t lock; /* for sleeping only */
     pthread_cond_t wake;
+    struct waker wakers[WAKERS_MAX];
 };
 
 /* ---- in ---- */
 
-void append_queue_cmd(struct append_queue *q, struct writer_cmd *cmd)
+static void push(struct append_queue *q, struct writer_cmd *cmd)
 {
     struct writer_cmd *head = atomic_load_explicit(&q->inbox, memory_order_relaxed);
 
     do
         cmd->next = head;
-    while (!atomic_compare_exchange_weak_explicit(&q->inbox, &head, cmd, memory_order_release, memory_order_relaxed));
-    if (head != NULL)
-        return; /* whoever found it empty wakes the writer */
+    while (!atomic_compare_exchange_weak(&q->inbox, &head, cmd));
+}
+
+/* After a push.  Either the writer sees what was pushed before it sleeps, or we see that it is going to. */
+static void wake(struct append_queue *q)
+{
+    if (!atomic_load(&q->sleeping))
+        return;
     /* The lock puts this behind a look at the inbox that is going on; signalled without it, the writer need not wait for it. */
     pthread_mutex_lock(&q->lock);
     pthread_mutex_unlock(&q->lock);
     pthread_cond_signal(&q->wake);
+}
+
+void append_queue_cmd(struct append_queue *q, struct writer_cmd *cmd)
+{
+    push(q, cmd);
+    wake(q);
+}
+
+static void run_waker(struct loop_msg *msg)
+{
+    struct waker *waker = CONTAINER_OF(msg, struct waker, msg);
+
+    waker->posted = false;
+    wake(waker->queue);
+}
+
+/* The writes of all requests that a loop found readable come in one step.  Woken by the first, the writer would take that alone,
+ * often in place of the loop: more calls, more changes of threads, thinner batches. */
+static void wake_after_step(struct append_queue *q)
+{
+    struct loop *loop = loop_current();
+    int i = loop != NULL ? loop_index(loop) : -1;
+
+    if (i < 0 || i >= (int)WAKERS_MAX) {
+        wake(q);
+    } else if (!q->wakers[i].posted && atomic_load(&q->sleeping)) {
+        q->wakers[i].posted = true;
+        q->wakers[i].msg.run = run_waker;
+        q->wakers[i].queue = q;
+        loop_post(loop, &q->wakers[i].msg);
+    }
 }
 
 void append_queue_run_write(struct writer_cmd *cmd)
@@ -95,8 +142,15 @@ void append_queue_run_write(struct writer_cmd *cmd)
 
 void append_queue_write(struct append_queue *q, struct needle_write *w)
 {
+    bool small = w->is_delete || w->meta.data_bytes <= APPEND_COPY_MAX;
+
     w->cmd = (struct writer_cmd){.run = append_queue_run_write, .volume = w->volume};
-    append_queue_cmd(q, &w->cmd);
+    push(q, &w->cmd);
+    /* From here on w may be gone. */
+    if (small)
+        wake_after_step(q);
+    else
+        wake(q);
 }
 
 struct waiting_cmd {
@@ -520,8 +574,10 @@ static void sleep_if_idle(struct append_queue *q)
     if (q->listed != NULL && !starved)
         return; /* more to write meanwhile */
     pthread_mutex_lock(&q->lock);
-    while (atomic_load_explicit(&q->inbox, memory_order_relaxed) == NULL)
+    atomic_store(&q->sleeping, true);
+    while (atomic_load(&q->inbox) == NULL)
         pthread_cond_wait(&q->wake, &q->lock);
+    atomic_store(&q->sleeping, false);
     pthread_mutex_unlock(&q->lock);
 }
 
