@@ -17,6 +17,7 @@
 
 #define ASK_TIMEOUT_MS 2000u
 #define PROC_TEXT_MAX (1u << 20)
+#define KEY_MAX 128u
 #define IDLE_LOOK_MS 50u
 #define IDLE_QUIET_MS 300u /* at rest: nothing under way and nothing done for so long */
 #define SENT_BYTES "SeaweedFS_volumeServer_bytes_out_total"
@@ -42,14 +43,20 @@ static int64_t number_at(const char *p)
 
 int64_t surroundings_metric(const char *text, const char *name)
 {
-    const char *p = line_of(text, name);
-    return p != NULL && *p == ' ' ? number_at(p) : SURROUNDINGS_UNKNOWN;
+    char front[KEY_MAX];
+    const char *p;
+    snprintf(front, sizeof front, "%s ", name);
+    p = line_of(text, front);
+    return p != NULL ? number_at(p) : SURROUNDINGS_UNKNOWN;
 }
 
 int64_t surroundings_field(const char *text, const char *key)
 {
-    const char *p = line_of(text, key);
-    return p != NULL && *p == ':' ? number_at(p + 1) : SURROUNDINGS_UNKNOWN;
+    char front[KEY_MAX];
+    const char *p;
+    snprintf(front, sizeof front, "%s:", key);
+    p = line_of(text, front);
+    return p != NULL ? number_at(p) : SURROUNDINGS_UNKNOWN;
 }
 
 bool surroundings_disk(const char *text, unsigned major, unsigned minor, uint64_t *done, uint64_t *busy)
