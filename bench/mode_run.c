@@ -10,6 +10,7 @@
 
 #include "bench/benchmark.h"
 #include "bench/client_size.h"
+#include "bench/plot.h"
 #include "bench/run_csv.h"
 #include "bench/run_json.h"
 #include "bench/run_stats.h"
@@ -282,7 +283,24 @@ int mode_run_open_files(struct mode_run *r)
     return open_file(r, r->o->json, &r->json) && open_file(r, r->o->csv, &r->csv) && open_file(r, r->o->svg, &r->svg) ? 0 : 1;
 }
 
-static bool write_file(const struct mode_run *r, FILE **f, const char *path, int (*write_it)(FILE *out, const struct run_result *r))
+typedef int write_fn(FILE *out, struct run_result *r);
+
+static int json_write(FILE *out, struct run_result *r)
+{
+    return run_json_write(out, r);
+}
+
+static int csv_write(FILE *out, struct run_result *r)
+{
+    return run_csv_write(out, r);
+}
+
+static int svg_write(FILE *out, struct run_result *r)
+{
+    return plot_write(out, &r, 1);
+}
+
+static bool write_file(struct mode_run *r, FILE **f, const char *path, write_fn *write_it)
 {
     int rc;
 
@@ -301,7 +319,8 @@ int mode_run_finish(struct mode_run *r, bool good)
 {
     r->result.meta.good = good;
     good = mode_run_open_files(r) == 0 && good;
-    good = write_file(r, &r->json, r->o->json, run_json_write) && good;
-    good = write_file(r, &r->csv, r->o->csv, run_csv_write) && good;
+    good = write_file(r, &r->json, r->o->json, json_write) && good;
+    good = write_file(r, &r->csv, r->o->csv, csv_write) && good;
+    good = write_file(r, &r->svg, r->o->svg, svg_write) && good;
     return good ? 0 : 1;
 }
