@@ -204,6 +204,11 @@ int record_outcome_merge(struct record_outcome *into, const struct record_outcom
 
 /* ---- into the model of a run ---- */
 
+static bool is_active(const struct run_phase *p)
+{
+    return p->completed + p->failed > 0;
+}
+
 static void move_side(struct run_phase *from, struct run_phase *to)
 {
     char name[RUN_TEXT_MAX];
@@ -219,13 +224,18 @@ static void move_side(struct run_phase *from, struct run_phase *to)
 
 int record_outcome_move(struct record_outcome *o, struct run_result *r, const char *prefix, double start_s)
 {
+    bool both = is_active(&o->sides[RECORD_READS]) && is_active(&o->sides[RECORD_WRITES]);
+
     for (int i = 0; i < RECORD_SIDES; i++) {
         struct run_phase *from = &o->sides[i], *to;
         char name[RUN_TEXT_MAX];
         int rc;
-        if (from->completed + from->failed == 0)
+        if (!is_active(from))
             continue;
-        snprintf(name, sizeof name, "%.200s%s%s", prefix, prefix[0] != '\0' ? " " : "", side_names[i]);
+        if (prefix[0] != '\0' && both)
+            snprintf(name, sizeof name, "%.200s %s", prefix, side_names[i]);
+        else
+            run_text_set(name, sizeof name, prefix[0] != '\0' ? prefix : side_names[i]);
         rc = run_result_add_phase(r, name, &to);
         if (rc == DFS_ETOOBIG)
             return 0;

@@ -46,8 +46,9 @@ uint64_t record_outcome_failed(const struct record_outcome *o);
 /* The first that is known, or "". */
 const char *record_outcome_error(const struct record_outcome *o);
 
-/* Moves the sides that did anything into the result, named "prefix read" or, without a prefix, "read"; start_s: when the phase began,
- * from the start of the run.  What finds no place (RUN_PHASES_MAX) is left out.  DFS_ENOMEM. */
+/* Moves the sides that did anything into the result: named by the prefix, "PREFIX read" and "PREFIX write" when there are both, "read"
+ * and "write" when it is empty.  start_s: when the phase began, from the start of the run.  What finds no place (RUN_PHASES_MAX) is
+ * left out.  DFS_ENOMEM. */
 int record_outcome_move(struct record_outcome *o, struct run_result *r, const char *prefix, double start_s);
 
 /* As an object (see agent.h), and back.  put: failures are the writer's, or DFS_ETOOBIG.  read: DFS_ECORRUPT, DFS_ENOMEM. */
