@@ -99,8 +99,10 @@ static bool plan_connections(struct bench *b)
     uint64_t least, limit;
 
     b->connections = client_connections(b->o.concurrency, &least, &limit);
-    return b->connections > 0 || complain("-c %u needs %" PRIu64 " open files and the limit is %" PRIu64 ": raise it with `ulimit -n`",
-                                          b->o.concurrency, least, limit);
+    if (b->connections > 0)
+        return true;
+    return complain("-c %u needs %" PRIu64 " open files and the limit is %" PRIu64 ": raise it with `ulimit -n`",
+                    b->o.concurrency, least, limit);
 }
 
 static bool open_output(const char *path, const char *what, FILE **out)

@@ -6,6 +6,7 @@
 
 #define CLIENT_LOOPS_MAX 64u
 
+/* Of this machine, that are on line; at least 1. */
 uint32_t client_cores(void);
 
 /* Loop threads for so many slots.  asked: 0 = half as many as cores, 1 to 4. */

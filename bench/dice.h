@@ -10,6 +10,7 @@ struct dice {
     uint64_t state; /* the seed, to begin with */
 };
 
+/* Any of 2^64. */
 uint64_t dice_u64(struct dice *d);
 /* In [0, 1). */
 double dice_unit(struct dice *d);

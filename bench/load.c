@@ -213,7 +213,8 @@ struct tick {
     uint64_t last_ns;
 };
 
-static void take_latency(struct load *l, int k, const struct load_count *before, const struct load_count *now, struct load_second *s)
+static void take_latency(struct load *l, int k, const struct load_count *before, const struct load_count *now,
+                         struct load_second *s)
 {
     uint64_t n = now->finished - before->finished, max_ns = 0;
     for (uint32_t i = 0; i < l->worker_count; i++) {

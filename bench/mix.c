@@ -74,8 +74,8 @@ static int prepare(struct mix *m)
 
 static void print_start(const struct mix *m)
 {
-    printf("dfs benchmark mix: read:write:delete %s, %u at once, for %g seconds, popularity zipf %g, seed %" PRIu64 "\n", m->o->shares,
-           m->o->slots, m->o->runtime_ms / 1e3, m->o->zipf, m->run.seed);
+    printf("dfs benchmark mix: read:write:delete %s, %u at once, for %g seconds, popularity zipf %g, seed %" PRIu64 "\n",
+           m->o->shares, m->o->slots, m->o->runtime_ms / 1e3, m->o->zipf, m->run.seed);
     if (m->sizes.row_count > 0)
         printf("sizes of '%s', at most %" PRIu64 " bytes\n", m->o->sizes, m->sizes.max_bytes);
     else

@@ -7,8 +7,8 @@
 
 static void print_head(const struct mix_table *t)
 {
-    fprintf(t->out, "%5s %7s %9s %9s %9s %9s %7s %11s %11s\n", "sec", "Cur ops", "reads/s", "writes/s", "deletes/s", "MB/s", "errors",
-            "last lat(s)", "avg lat(s)");
+    fprintf(t->out, "%5s %7s %9s %9s %9s %9s %7s %11s %11s\n", "sec", "Cur ops", "reads/s", "writes/s", "deletes/s", "MB/s",
+            "errors", "last lat(s)", "avg lat(s)");
 }
 
 void mix_table_begin(struct mix_table *t, FILE *out)
@@ -52,16 +52,16 @@ void mix_kind_print(FILE *out, const struct load_result *r, enum load_kind kind)
         return;
     fprintf(out, "%ss: %" PRIu64 " right, %" PRIu64 " failed (%" PRIu64 " corrupt), %.6g/s, %.6g MB/s\n", load_kind_name(kind),
             k->finished, k->failed, k->corrupt, (double)k->finished / seconds, (double)k->bytes / MIB / seconds);
-    fprintf(out, "  latency(s): min %.6g avg %.6g 50%% %.6g 90%% %.6g 99%% %.6g 99.9%% %.6g max %.6g\n", l.min_ms / 1e3, l.avg_ms / 1e3,
-            latency_fine_percentile_ms(&k->latency, 50) / 1e3, latency_fine_percentile_ms(&k->latency, 90) / 1e3,
+    fprintf(out, "  latency(s): min %.6g avg %.6g 50%% %.6g 90%% %.6g 99%% %.6g 99.9%% %.6g max %.6g\n", l.min_ms / 1e3,
+            l.avg_ms / 1e3, latency_fine_percentile_ms(&k->latency, 50) / 1e3, latency_fine_percentile_ms(&k->latency, 90) / 1e3,
             latency_fine_percentile_ms(&k->latency, 99) / 1e3, latency_fine_percentile_ms(&k->latency, 99.9) / 1e3, l.max_ms / 1e3);
 }
 
 void mix_arrivals_print(FILE *out, const struct load_result *r, double rate)
 {
     if (rate <= 0) {
-        fprintf(out, "Arrivals:               closed loop: a slow answer holds back the requests behind it (-rate would count their "
-                     "waiting)\n");
+        fprintf(out, "Arrivals:               closed loop: a slow answer holds back the requests behind it (-rate would "
+                     "count their waiting)\n");
         return;
     }
     fprintf(out, "Arrivals:               open loop at %.6g/s; coordinated omission is avoided: times count from when each request "

@@ -14,6 +14,7 @@ struct mix_table {
     uint32_t lines;
 };
 
+/* The head. */
 void mix_table_begin(struct mix_table *t, FILE *out);
 /* One second; what is shorter than half of one is none. */
 void mix_table_line(struct mix_table *t, const struct load_second *s);

@@ -41,6 +41,7 @@ bool mix_parse_shares(const char *text, uint32_t shares[3]);
 /* Zeroed but for the settings.  Release frees what was remembered. */
 void mix_source_release(struct mix_source *s);
 
+/* `preload` writes, and no more; then operations without end.  *s is borrowed and used by both. */
 struct load_source mix_preload_source(struct mix_source *s);
 struct load_source mix_load_source(struct mix_source *s);
 

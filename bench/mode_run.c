@@ -1,7 +1,6 @@
 /* The part of a report that all modes share. */
 #include "bench/mode_run.h"
 
-#include <errno.h>
 #include <inttypes.h>
 #include <stdarg.h>
 #include <stdlib.h>
@@ -10,9 +9,6 @@
 
 #include "bench/benchmark.h"
 #include "bench/client_size.h"
-#include "bench/plot.h"
-#include "bench/run_csv.h"
-#include "bench/run_json.h"
 #include "bench/run_stats.h"
 #include "needle/check.h"
 #include "needle/err.h"
@@ -81,12 +77,9 @@ int mode_run_init(struct mode_run *r, const struct mode_options *o, const char *
 
 void mode_run_release(struct mode_run *r)
 {
-    FILE **files[] = {&r->json, &r->csv, &r->svg};
-    for (size_t i = 0; i < ARRAY_LEN(files); i++) {
-        if (*files[i] != NULL)
-            fclose(*files[i]);
-        *files[i] = NULL;
-    }
+    if (r->opened)
+        run_output_close(&r->output);
+    r->opened = false;
     run_result_release(&r->result);
 }
 
@@ -260,7 +253,8 @@ void mode_run_print(FILE *out, const struct mode_run *r, const struct load_resul
             r->o->fsync ? ", and -fsync" : "");
     fflush(out);
     if (load->busiest_loop >= MODE_CLIENT_BUSY)
-        fprintf(stderr, "warning: the client was the bottleneck: a thread of it used %.0f%% of its core; try -loops or -no-verify\n",
+        fprintf(stderr, "warning: the client was the bottleneck: a thread of it used %.0f%% of its core; try -loops or "
+                        "-no-verify\n",
                 load->busiest_loop * 100);
     if (r->around.all_local)
         fprintf(stderr, "client and server shared this machine (%u cores)\n", client_cores());
@@ -268,59 +262,27 @@ void mode_run_print(FILE *out, const struct mode_run *r, const struct load_resul
 
 /* ---- the end ---- */
 
-static bool open_file(const struct mode_run *r, const char *path, FILE **f)
-{
-    if (path == NULL || path[0] == '\0' || *f != NULL)
-        return true;
-    *f = fopen(path, "we");
-    if (*f == NULL)
-        mode_complain(r->result.meta.mode, "cannot write '%s': %s", path, strerror(errno));
-    return *f != NULL;
-}
-
 int mode_run_open_files(struct mode_run *r)
 {
-    return open_file(r, r->o->json, &r->json) && open_file(r, r->o->csv, &r->csv) && open_file(r, r->o->svg, &r->svg) ? 0 : 1;
-}
+    char error[RUN_OUTPUT_ERROR_MAX];
 
-typedef int write_fn(FILE *out, struct run_result *r);
-
-static int json_write(FILE *out, struct run_result *r)
-{
-    return run_json_write(out, r);
-}
-
-static int csv_write(FILE *out, struct run_result *r)
-{
-    return run_csv_write(out, r);
-}
-
-static int svg_write(FILE *out, struct run_result *r)
-{
-    return plot_write(out, &r, 1);
-}
-
-static bool write_file(struct mode_run *r, FILE **f, const char *path, write_fn *write_it)
-{
-    int rc;
-
-    if (*f == NULL)
-        return true;
-    rc = write_it(*f, &r->result);
-    if (fclose(*f) != 0 && rc == 0)
-        rc = DFS_EIO;
-    *f = NULL;
-    if (rc != 0)
-        mode_complain(r->result.meta.mode, "cannot write '%s': %s", path, dfs_err_text(rc));
-    return rc == 0;
+    if (r->opened)
+        return 0;
+    if (run_output_open(&r->output, r->o->json, r->o->csv, r->o->svg, error) != 0)
+        return mode_complain(r->result.meta.mode, "%s", error);
+    r->opened = true;
+    return 0;
 }
 
 int mode_run_finish(struct mode_run *r, bool good)
 {
+    char error[RUN_OUTPUT_ERROR_MAX];
+
     r->result.meta.good = good;
-    good = mode_run_open_files(r) == 0 && good;
-    good = write_file(r, &r->json, r->o->json, json_write) && good;
-    good = write_file(r, &r->csv, r->o->csv, csv_write) && good;
-    good = write_file(r, &r->svg, r->o->svg, svg_write) && good;
+    if (mode_run_open_files(r) != 0)
+        return 1;
+    r->opened = false;
+    if (run_output_write(&r->output, &r->result, error) != 0)
+        return mode_complain(r->result.meta.mode, "%s", error);
     return good ? 0 : 1;
 }

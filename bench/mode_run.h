@@ -16,6 +16,7 @@
 
 #include "bench/load.h"
 #include "bench/mode.h"
+#include "bench/run_output.h"
 #include "bench/run_result.h"
 #include "bench/surroundings.h"
 
@@ -28,7 +29,8 @@ struct mode_run {
     uint64_t begun_ns; /* when the load began */
     struct surroundings around;
     struct run_result result;
-    FILE *json, *csv, *svg; /* NULL = none, or not opened yet */
+    struct run_output output;
+    bool opened;       /* output */
 };
 
 /* "dfs benchmark objects: ..." on standard error; returns 1, the exit status. */
@@ -45,6 +47,7 @@ int mode_run_open_files(struct mode_run *r);
 /* What the engine is told; object_bytes_max: of uploads. */
 struct load_options mode_load_options(const struct mode_run *r, uint64_t object_bytes_max);
 
+/* Asks the servers, then starts the clock of the run. */
 void mode_run_begin(struct mode_run *r);
 /* One kind of a finished load as a phase; start_s: its start, from mode_run_begin().  *out is valid until release; may be NULL.
  * 0 or DFS_ENOMEM, DFS_ETOOBIG. */

@@ -101,8 +101,8 @@ int object_list_create(struct object_list *l, uint64_t size_bytes, uint64_t seed
 
     l->file.fd = open(l->path, O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0640);
     if (l->file.fd == -1 && errno == EEXIST)
-        return fail(error, DFS_EEXIST, "'%s' lists objects of a run of this name: delete them with `dfs benchmark cleanup`, or give "
-                    "this one another -run-name", l->path);
+        return fail(error, DFS_EEXIST, "'%s' lists objects of a run of this name: delete them with `dfs benchmark cleanup`, or "
+                    "give this one another -run-name", l->path);
     if (l->file.fd == -1)
         return fail_errno(error, "write list", l->path);
     flock(l->file.fd, LOCK_EX | LOCK_NB);

@@ -26,6 +26,7 @@ struct object_list {
     struct list ids; /* when read; those added, when written */
 };
 
+/* Nothing open, nothing listed. */
 void object_list_init(struct object_list *l);
 /* Closes and frees; idempotent. */
 void object_list_release(struct object_list *l);

@@ -3,7 +3,8 @@
 
 #include "needle/err.h"
 
-uint64_t objects_blocks(const struct objects_source *s)
+/* Reads of one object that together read all of it. */
+static uint64_t objects_blocks(const struct objects_source *s)
 {
     return s->block_bytes == 0 || s->object_bytes == 0 ? 1 : (s->object_bytes + s->block_bytes - 1) / s->block_bytes;
 }

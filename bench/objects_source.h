@@ -17,9 +17,7 @@ struct objects_source {
     int list_rc;               /* write: why the list could not be written, when it could not */
 };
 
-/* Reads of one object that together read all of it. */
-uint64_t objects_blocks(const struct objects_source *s);
-
+/* *s is borrowed as long as the load runs. */
 struct load_source objects_write_source(struct objects_source *s);
 struct load_source objects_seq_source(struct objects_source *s);
 struct load_source objects_rand_source(struct objects_source *s);

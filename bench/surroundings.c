@@ -109,8 +109,8 @@ static unsigned long listener_inode(const char *path, unsigned port)
     for (const char *p = text; found == 0 && p != NULL && *p != '\0'; p = strchr(p, '\n'), p = p != NULL ? p + 1 : NULL) {
         unsigned at, state;
         unsigned long inode;
-        if (sscanf(p, " %*u: %*[0-9A-Fa-f]:%x %*[0-9A-Fa-f]:%*x %x %*s %*s %*s %*u %*u %lu", &at, &state, &inode) == 3 && at == port &&
-            state == 0x0a)
+        if (sscanf(p, " %*u: %*[0-9A-Fa-f]:%x %*[0-9A-Fa-f]:%*x %x %*s %*s %*s %*u %*u %lu", &at, &state, &inode) == 3 &&
+            at == port && state == 0x0a)
             found = inode;
     }
     free(text);
@@ -393,6 +393,12 @@ static int64_t dirty_bytes(void)
     return dirty < 0 || under_way < 0 ? SURROUNDINGS_UNKNOWN : (dirty + under_way) * 1024;
 }
 
+/* A server that was started anew counts from 0 again: then nothing is known. */
+static int64_t grown_by(int64_t before, int64_t now)
+{
+    return before < 0 || now < before ? SURROUNDINGS_UNKNOWN : now - before;
+}
+
 void surroundings_end(struct surroundings *s, uint32_t idle_wait_ms)
 {
     int64_t read_before = s->disk_read_bytes, sent_before = s->sent_bytes;
@@ -409,8 +415,8 @@ void surroundings_end(struct surroundings *s, uint32_t idle_wait_ms)
         c = NULL;
     take_counters(s, c, &s->disk_read_bytes, &s->sent_bytes);
     sync_client_free(c);
-    s->disk_read_bytes = read_before < 0 || s->disk_read_bytes < read_before ? SURROUNDINGS_UNKNOWN : s->disk_read_bytes - read_before;
-    s->sent_bytes = sent_before < 0 || s->sent_bytes < sent_before ? SURROUNDINGS_UNKNOWN : s->sent_bytes - sent_before;
+    s->disk_read_bytes = grown_by(read_before, s->disk_read_bytes);
+    s->sent_bytes = grown_by(sent_before, s->sent_bytes);
     s->waited_for_idle = idle_wait_ms > 0 && knows_a_disk(s);
     if (s->waited_for_idle)
         s->idle_s = wait_for_rest(s, idle_wait_ms);
