@@ -7,6 +7,7 @@
 
 #include "bench/benchmark.h"
 #include "bench/mode.h"
+#include "bench/plot.h"
 #include "bench/tool.h"
 #include "master/master_server.h"
 #include "volume/volume_server.h"
@@ -44,6 +45,7 @@ struct config {
     struct volume_options volume;
     struct benchmark_options bench;
     struct mode_options mode;
+    struct plot_options plot;
     struct tool_options tool;
     /* text that the values point into */
     char **owned;

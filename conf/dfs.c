@@ -58,6 +58,12 @@ static int run_command(struct config *c, enum command_id cmd, int argc, char **a
         return mode_cleanup(&c->mode, argc, argv);
     case CMD_MIX:
         return mode_mix(&c->mode, argc, argv);
+    case CMD_RECORDS:
+        return mode_records(&c->mode, argc, argv);
+    case CMD_AGENT:
+        return mode_agent(&c->mode, argc, argv);
+    case CMD_PLOT:
+        return plot_main(&c->plot, argc, argv);
     case CMD_UPLOAD:
         return tool_upload(&c->tool, argc, argv);
     case CMD_DOWNLOAD:
@@ -80,6 +86,7 @@ static int command_main(enum command_id cmd, int argc, char **argv)
     volume_options_init(&c.volume);
     benchmark_options_init(&c.bench);
     mode_options_init(&c.mode);
+    plot_options_init(&c.plot);
     tool_options_init(&c.tool);
     c.given = calloc(option_count, 1);
     if (c.given == NULL || option_defaults(&c) != 0)

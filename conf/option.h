@@ -41,12 +41,16 @@ enum option_scope {
     IN_OBJECTS = 1 << 8, /* dfs benchmark objects */
     IN_CLEANUP = 1 << 9, /* dfs benchmark cleanup */
     IN_MIX = 1 << 10,    /* dfs benchmark mix */
+    IN_RECORDS = 1 << 11, /* dfs benchmark records */
+    IN_AGENT = 1 << 12,  /* dfs benchmark agent */
+    IN_PLOT = 1 << 13,   /* dfs benchmark plot */
 };
 #define IN_DAEMONS (IN_MASTER | IN_VOLUME | SHARED)
 #define IN_TOOLS (IN_UPLOAD | IN_DOWNLOAD | IN_DELETE)
-/* The modes of the benchmark that put load on a store, and those that run once over a list. */
-#define IN_LOADS (IN_OBJECTS | IN_MIX)
-#define IN_MODES (IN_LOADS | IN_CLEANUP)
+/* The modes of the benchmark that put load on a store, those that keep a list of it, and all. */
+#define IN_LOADS (IN_OBJECTS | IN_MIX | IN_RECORDS)
+#define IN_LISTED (IN_OBJECTS | IN_MIX | IN_CLEANUP)
+#define IN_MODES (IN_LOADS | IN_CLEANUP | IN_AGENT)
 
 struct option {
     const char *name;
@@ -75,6 +79,9 @@ enum command_id {
     CMD_OBJECTS,
     CMD_CLEANUP,
     CMD_MIX,
+    CMD_RECORDS,
+    CMD_AGENT,
+    CMD_PLOT,
     CMD_UPLOAD,
     CMD_DOWNLOAD,
     CMD_DELETE,

@@ -14,6 +14,7 @@
 #define VOLUME(field) offsetof(struct config, volume.field)
 #define BENCH(field) offsetof(struct config, bench.field)
 #define MODE(field) offsetof(struct config, mode.field)
+#define PLOT(field) offsetof(struct config, plot.field)
 #define TOOL(field) offsetof(struct config, tool.field)
 
 #define MB (1ull << 20)
@@ -242,7 +243,7 @@ const struct option option_table[] = {
     /* modes of the benchmark */
     {"master", "server", IN_MODES, OPTION_TEXT, MODE(masters), 0, 0, 0, NULL, "127.0.0.1:9333", "host:port[,host:port]",
      "the masters", check_addresses},
-    {"t", NULL, IN_MODES, OPTION_U32, MODE(slots), 0, 1, 10000, NULL, "16", NULL, "requests under way at once", NULL},
+    {"t", NULL, IN_LISTED, OPTION_U32, MODE(slots), 0, 1, 10000, NULL, "16", NULL, "requests under way at once", NULL},
     {"b", NULL, IN_OBJECTS, OPTION_BYTES, MODE(block_bytes), 0, 1, 2146435072, NULL, "4m", "size", "bytes of one request", NULL},
     {"o", NULL, IN_OBJECTS, OPTION_BYTES, MODE(object_bytes), 0, 0, 2146435072, NULL, "0", "size",
      "size of an object, written whole and read in requests of -b; 0: that of -b", NULL},
@@ -250,6 +251,34 @@ const struct option option_table[] = {
      "write no more than this many; 0: as many as there is time for", NULL},
     {"no-cleanup", NULL, IN_OBJECTS, OPTION_BOOL, MODE(no_cleanup), 0, 0, 0, NULL, "false", NULL,
      "leave what was written, for seq and rand", NULL},
+    {"rw", NULL, IN_RECORDS, OPTION_CHOICE, MODE(rw), 0, 0, 0, "read|write|randread|randwrite|randrw", "read", NULL,
+     "write: new needles, in order; randwrite: overwrites of needles that were laid out before", NULL},
+    {"bs", NULL, IN_RECORDS, OPTION_BYTES, MODE(record_bytes), 0, 1, 67108864, NULL, "4k", "size",
+     "bytes of a record, which is what one request moves", NULL},
+    {"needle", NULL, IN_RECORDS, OPTION_BYTES, MODE(needle_bytes), 0, 0, 67108864, NULL, "0", "size",
+     "for read and randread: needles of this size, of which a record is a range; 0: each record is a needle", NULL},
+    {"numjobs", NULL, IN_RECORDS, OPTION_U32, MODE(jobs), 0, 1, 1024, NULL, "1", NULL,
+     "jobs, each with one request under way and records of its own", NULL},
+    {"size", NULL, IN_RECORDS, OPTION_BYTES, MODE(file_bytes), 0, 1, 1e15, NULL, "64m", "size", "bytes of the records of each job",
+     NULL},
+    {"runtime", NULL, IN_RECORDS, OPTION_DURATION, MODE(record_runtime_ms), 0, 0, 0, NULL, "30s", NULL,
+     "how long; 0: each record once; write ends when every record was written", NULL},
+    {"rwmixread", NULL, IN_RECORDS, OPTION_U32, MODE(read_percent), 0, 0, 100, NULL, "50", "percent", "share of reads in randrw",
+     NULL},
+    {"ops", NULL, IN_RECORDS, OPTION_BOOL, MODE(ops), 0, 0, 0, NULL, "false", NULL,
+     "write, rewrite, read, reread, random read, random write and mixed, each record once, in operations a second", NULL},
+    {"r", NULL, IN_RECORDS, OPTION_U64, MODE(ops_record_bytes), 1024, 0, 65536, NULL, "0", "KiB",
+     "with -ops: size of a record; 0: that of -bs", NULL},
+    {"procs", NULL, IN_RECORDS, OPTION_TEXT, MODE(processes), 0, 0, 0, NULL, "", "int[,int]",
+     "a grid: the run once for each of these numbers of jobs", NULL},
+    {"clients", NULL, IN_RECORDS, OPTION_TEXT, MODE(clients), 0, 0, 0, NULL, "", "host:port[,host:port]",
+     "a grid: the run by one, two, four .. of these agents, and by all", NULL},
+    {"no-cleanup", NULL, IN_RECORDS, OPTION_BOOL, MODE(no_cleanup), 0, 0, 0, NULL, "false", NULL,
+     "leave what was written", NULL},
+    {"listen", NULL, IN_AGENT, OPTION_TEXT, MODE(listen), 0, 0, 0, NULL, "127.0.0.1:9340", "address:port",
+     "where to wait for `dfs benchmark records -clients`; whoever reaches it may start a load: nobody is asked who he is", NULL},
+    {"listenToAll", NULL, IN_AGENT, OPTION_BOOL, MODE(listen_to_all), 0, 0, 0, NULL, "false", NULL,
+     "let -listen be 0.0.0.0 or [::], an address of every network", NULL},
     {"show-time", NULL, IN_OBJECTS, OPTION_BOOL, MODE(show_time), 0, 0, 0, NULL, "false", NULL,
      "the time of day in front of each line of the table", NULL},
     {"sizeMedian", NULL, IN_MIX, OPTION_BYTES, MODE(size_median_bytes), 0, 1, 1073741824, NULL, "16k", "size",
@@ -265,9 +294,9 @@ const struct option option_table[] = {
      "begin this many a second, whatever the answers do, and count their waiting; 0: as fast as -t allows", NULL},
     {"runtime", NULL, IN_MIX, OPTION_DURATION, MODE(runtime_ms), 0, 0, 0, NULL, "30s", NULL, "how long", NULL},
     {"n", NULL, IN_MIX, OPTION_U64, MODE(preload), 0, 0, 1e9, NULL, "1000", NULL, "objects written before the clock starts", NULL},
-    {"run-name", NULL, IN_MODES, OPTION_TEXT, MODE(run_name), 0, 0, 0, NULL, "default", "name",
+    {"run-name", NULL, IN_LISTED, OPTION_TEXT, MODE(run_name), 0, 0, 0, NULL, "default", "name",
      "whose objects: runs of different names never touch each other's", check_run_name},
-    {"listDir", NULL, IN_MODES, OPTION_TEXT, MODE(list_dir), 0, 0, 0, NULL, "", "folder",
+    {"listDir", NULL, IN_LISTED, OPTION_TEXT, MODE(list_dir), 0, 0, 0, NULL, "", "folder",
      "where the lists of runs are; empty: ~/.cache/dfs/bench", NULL},
     {"no-verify", NULL, IN_LOADS, OPTION_BOOL, MODE(no_verify), 0, 0, 0, NULL, "false", NULL,
      "do not compare what is read with what was written", NULL},
@@ -289,6 +318,11 @@ const struct option option_table[] = {
     {"usePublicUrl", NULL, IN_MODES, OPTION_BOOL, MODE(use_public_url), 0, 0, 0, NULL, "false", NULL,
      "reach volume servers at their public address", NULL},
     {"timeout", NULL, IN_MODES, OPTION_DURATION, MODE(timeout_ms), 0, 0, 0, NULL, "60s", NULL, "bound of one request", NULL},
+
+    /* pictures of the benchmark */
+    {"svg", NULL, IN_PLOT, OPTION_TEXT, PLOT(svg), 0, 0, 0, NULL, "", "file", "draw the runs there", NULL},
+    {"png", NULL, IN_PLOT, OPTION_TEXT, PLOT(png), 0, 0, 0, NULL, "", "file", "the same as PNG, made by rsvg-convert", NULL},
+    {"csv", NULL, IN_PLOT, OPTION_TEXT, PLOT(csv), 0, 0, 0, NULL, "", "file", "write the seconds of one run there as CSV", NULL},
 
     /* tools */
     {"master", "server", IN_TOOLS, OPTION_TEXT, TOOL(server), 0, 0, 0, NULL, "127.0.0.1:9333", "host:port[,host:port]",
@@ -378,6 +412,12 @@ const struct command command_table[CMD_COUNT] = {
                      "dfs benchmark cleanup -run-name a", true},
     [CMD_MIX] = {"benchmark mix", IN_MIX, NULL, "reads, writes and deletes of objects of many sizes",
                  "dfs benchmark mix -rate 2000 -runtime 60s", true},
+    [CMD_RECORDS] = {"benchmark records", IN_RECORDS, NULL, "small reads and writes in a file system benchmark's patterns",
+                     "dfs benchmark records -rw randread -bs 4k -numjobs 16 -size 64m -runtime 60s", true},
+    [CMD_AGENT] = {"benchmark agent", IN_AGENT, NULL, "one of several clients of `benchmark records -clients`",
+                   "dfs benchmark agent -listen 127.0.0.1:9340 -master 127.0.0.1:9333", true},
+    [CMD_PLOT] = {"benchmark plot", IN_PLOT, "REPORT.json ...", "draw reports of the benchmark, on top of one another",
+                  "dfs benchmark plot a.json b.json -svg out.svg", true},
     [CMD_UPLOAD] = {"upload", IN_UPLOAD, "[FILE ...]", "store files and print their ids as JSON",
                     "dfs upload -master 127.0.0.1:9333 picture.jpg"},
     [CMD_DOWNLOAD] = {"download", IN_DOWNLOAD, "FID ...", "fetch files by id",

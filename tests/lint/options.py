@@ -17,8 +17,8 @@ import sys
 ROOT = os.path.dirname(os.path.dirname(os.path.dirname(os.path.abspath(__file__))))
 BLOCK = re.compile(r'(^\.\\" BEGIN OPTIONS *([\w ]*)\n)(.*?)(^\.\\" END OPTIONS\n)', re.M | re.S)
 INI = 'conf/dfs.ini'
-COMMANDS = ('server', 'master', 'volume', 'benchmark', 'benchmark objects', 'benchmark cleanup', 'benchmark mix', 'upload',
-            'download', 'delete')
+COMMANDS = ('server', 'master', 'volume', 'benchmark', 'benchmark objects', 'benchmark cleanup', 'benchmark mix',
+            'benchmark records', 'benchmark agent', 'benchmark plot', 'upload', 'download', 'delete')
 
 
 def pages():
