@@ -1,24 +1,29 @@
-/* One of several clients of `dfs benchmark records -clients`: a process that carries out phases on request, and the language in which
- * it is asked.
+/* One of several clients of `dfs benchmark records -clients`: a process that carries out phases on request, and the language
+ * in which it is asked.
  *
  * It is HTTP and JSON, one session at a time, version AGENT_PROTOCOL, every body at most AGENT_BODY_MAX bytes:
  *
- *   POST /benchmark/v1/plan     {"protocol": 1, "session": "9f..", "plan": {..}, "collection": "", "replication": "", "fsync": false,
- *                                "no_verify": false}: makes room for the jobs' lists; 409 while there is another session
- *   POST /benchmark/v1/run      {"session": "9f..", "step": "random-read", "jobs": 4, "seconds": 10, "once": false, "start_ns": 0}:
- *                                begins a phase (record_set.h names the steps) at that time of the agent's own monotonic clock
- *   GET  /benchmark/v1/state    ?session=9f..&from=N: {"protocol": 1, "clock_ns": .., "state": "running", "runs": 2, "error": "",
- *                                "master": "..", "available_bytes": .., "seconds": [[completed, failed, bytes], ..]}: what it does, how
- *                                many phases it has ended, and the seconds of the phase from number N on
- *   GET  /benchmark/v1/outcome  ?session=9f..: figures, series and whole histograms of the phase that ended last (record_outcome.h)
- *   POST /benchmark/v1/end      {"session": "9f..", "keep": false}: ends the phase under way, deletes what was written, is idle again
+ *   POST /benchmark/v1/plan  {"protocol": 1, "session": "9f..", "plan": {..}, "collection": "", "replication": "",
+ *                            "fsync": false, "no_verify": false}
+ *        makes room for the jobs' lists; 409 while there is another session
+ *   POST /benchmark/v1/run   {"session": "9f..", "step": "random-read", "jobs": 4, "seconds": 10, "once": false, "start_ns": 0}
+ *        begins a phase (record_set.h names the steps) at that time of the agent's own monotonic clock
+ *   GET  /benchmark/v1/state?session=9f..&from=N
+ *        {"protocol": 1, "clock_ns": .., "state": "running", "mine": true, "runs": 2, "error": "", "master": "..",
+ *        "available_bytes": .., "seconds": [[completed, failed, bytes], ..]}: what it does, whether in the asker's session, how
+ *        many phases have ended, why the last one could not be, and the seconds of the phase from number N on
+ *   GET  /benchmark/v1/outcome?session=9f..
+ *        figures, series and whole histograms of the phase that ended last (record_outcome.h)
+ *   POST /benchmark/v1/end   {"session": "9f..", "keep": false}
+ *        ends the phase under way, deletes what was written, is idle again
  *
- * Clocks are compared by asking for the state: the answer that came back fastest tells the distance best.  A session whose client is
- * not heard of for AGENT_LEASE_MS ends by itself.
+ * Clocks are compared by asking for the state: the answer that came back fastest tells the distance best.  A session whose client
+ * is not heard of for AGENT_LEASE_MS ends by itself.
  *
- * What an agent will do is bounded: it writes to, reads from and deletes at the masters it was started for, nowhere else, only what it
- * wrote itself, in patterns of record_plan.h's bounds that fit its memory.  Nobody is asked who he is, so it listens on a loopback or
- * an explicit address, and a POST without "Content-Type: application/json", such as a web page could send, is refused. */
+ * What an agent will do is bounded: it writes to, reads from and deletes at the masters it was started for, nowhere else, only what
+ * it wrote itself, in patterns of record_plan.h's bounds that fit its memory.  Nobody is asked who he is, so it listens on a
+ * loopback or an explicit address, and a POST without "Content-Type: application/json",
+ * such as a web page could send, is refused. */
 #ifndef DFS_BENCH_AGENT_H
 #define DFS_BENCH_AGENT_H
 

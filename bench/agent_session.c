@@ -307,7 +307,8 @@ void agent_session_check_lease(struct agent_session *s)
 {
     lock(s);
     if ((s->state == READY || s->state == RUNNING) && clock_mono_ms() > s->heard_ms + AGENT_LEASE_MS) {
-        fprintf(stderr, "nothing was heard of the client of session %s for %u s: it ends\n", s->plan.session, AGENT_LEASE_MS / 1000);
+        fprintf(stderr, "nothing was heard of the client of session %s for %u s: it ends\n", s->plan.session,
+                AGENT_LEASE_MS / 1000);
         end_locked(s, false);
     }
     unlock(s);

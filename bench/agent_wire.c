@@ -2,7 +2,6 @@
 #include "bench/agent.h"
 
 #include <jansson.h>
-#include <math.h>
 #include <netinet/in.h>
 #include <stdio.h>
 #include <string.h>
@@ -84,10 +83,11 @@ static bool get_bool(struct fields *f, const char *key)
 static struct bytes get_text(struct fields *f, const char *key, size_t max)
 {
     const json_t *v = json_object_get(f->object, key);
+    size_t n = json_string_length(v);
 
-    if (f->bad == NULL && (!json_is_string(v) || json_string_length(v) > max || strlen(json_string_value(v)) != json_string_length(v)))
+    if (f->bad == NULL && (!json_is_string(v) || n > max || strlen(json_string_value(v)) != n))
         f->bad = key;
-    return f->bad == NULL ? bytes_of(json_string_value(v), json_string_length(v)) : bytes_of("", 0);
+    return f->bad == NULL ? bytes_of(json_string_value(v), n) : bytes_of("", 0);
 }
 
 static void copy_text(struct bytes from, char *out)
@@ -187,7 +187,7 @@ int agent_order_parse(struct bytes body, struct agent_order *out, char error[REC
     o.start_ns = get_u64(&f, "start_ns", JSON_INTEGER_MAX);
     seconds = json_object_get(doc, "seconds");
     o.seconds = json_number_value(seconds);
-    if (f.bad == NULL && (!json_is_number(seconds) || !isfinite(o.seconds) || o.seconds < 0 || o.seconds > RECORD_RUNTIME_MAX_MS / 1e3))
+    if (f.bad == NULL && (!json_is_number(seconds) || !(o.seconds >= 0 && o.seconds <= RECORD_RUNTIME_MAX_MS / 1e3)))
         f.bad = "seconds";
     if (f.bad == NULL && o.jobs == 0)
         f.bad = "jobs";

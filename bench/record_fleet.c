@@ -113,7 +113,8 @@ static int call(struct record_fleet *f, const struct fleet_agent *a, const char 
 }
 
 /* Takes the document, which is released. */
-static int post(struct record_fleet *f, const struct fleet_agent *a, const char *target, struct jsonw *w, char error[RECORD_ERROR_MAX])
+static int post(struct record_fleet *f, const struct fleet_agent *a, const char *target, struct jsonw *w,
+                char error[RECORD_ERROR_MAX])
 {
     struct bytes body;
     int rc = jsonw_done(w, &body);
@@ -146,7 +147,8 @@ static int ask_state(struct record_fleet *f, struct fleet_agent *a, char error[R
         return rc;
     clock_ns = json_object_get(json, "clock_ns");
     runs = json_object_get(json, "runs");
-    if (json_integer_value(json_object_get(json, "protocol")) != AGENT_PROTOCOL || !json_is_integer(clock_ns) || !json_is_integer(runs)) {
+    if (json_integer_value(json_object_get(json, "protocol")) != AGENT_PROTOCOL || !json_is_integer(clock_ns) ||
+        !json_is_integer(runs)) {
         rc = lost(a, DFS_EVERSION, error, "it speaks another protocol than version %d", AGENT_PROTOCOL);
     } else {
         a->clock_ns = (uint64_t)json_integer_value(clock_ns);

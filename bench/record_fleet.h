@@ -18,10 +18,11 @@
 
 struct record_fleet;
 
-/* agents: comma list of host:port, each once.  Asks each what it does: all must be idle.  masters: of the run, not told to anyone. */
+/* agents: comma list of host:port, each once.  Asks each what it does: all must be idle.  masters: of the run, told to nobody. */
 int record_fleet_new(const char *agents, const char *masters, struct record_fleet **out, char error[RECORD_ERROR_MAX]);
 void record_fleet_free(struct record_fleet *f);
 
+/* Agents of the list. */
 uint32_t record_fleet_count(const struct record_fleet *f);
 /* "host:port" as it was given. */
 const char *record_fleet_name(const struct record_fleet *f, uint32_t agent);
@@ -30,7 +31,7 @@ const char *record_fleet_masters(const struct record_fleet *f, uint32_t agent);
 /* Agents with a loopback address: they share this machine. */
 uint32_t record_fleet_local(const struct record_fleet *f);
 
-/* Every agent makes room for the plan's jobs, with a seed of its own.  o: collection, replication, fsync, no_verify and the plan. */
+/* Every agent makes room for the plan's jobs, with a seed of its own.  Of o: collection, replication, fsync, no_verify, plan. */
 int record_fleet_plan(struct record_fleet *f, const struct record_run_options *o, char error[RECORD_ERROR_MAX]);
 
 /* One phase on the first so many agents (start_ns and on_second of the phase are not used), the others being kept waiting.  *out is

@@ -1,7 +1,7 @@
 /* The order in which a random pattern visits records: a permutation of 0 .. n - 1, made from a seed, without a list.
  *
- * So a pass covers every record exactly once, as fio does with its map of what it has touched, and needs no memory for it.  Pure; any
- * thread. */
+ * So a pass covers every record exactly once, as fio does with its map of what it has touched, and needs no memory for it.  Pure;
+ * any thread. */
 #ifndef DFS_BENCH_RECORD_ORDER_H
 #define DFS_BENCH_RECORD_ORDER_H
 

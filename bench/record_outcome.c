@@ -165,7 +165,10 @@ static int merge_side(struct run_phase *into, const struct run_phase *from)
     into->corrupt += from->corrupt;
     into->missed += from->missed;
     into->bytes += from->bytes;
-    into->verify_s = into->verify_s >= 0 && from->verify_s >= 0 ? into->verify_s + from->verify_s : larger(into->verify_s, from->verify_s);
+    if (into->verify_s >= 0 && from->verify_s >= 0)
+        into->verify_s += from->verify_s;
+    else
+        into->verify_s = larger(into->verify_s, from->verify_s);
     if (into->first_error[0] == '\0')
         run_text_set(into->first_error, sizeof into->first_error, from->first_error);
     for (size_t i = 0; i < from->series_n; i++) {

@@ -1,7 +1,7 @@
 /* What one phase of `records` gave: reads and writes apart, of one client or of several that ran beside one another.
  *
- * Figures of several clients are sums and maxima; their histograms are merged bucket by bucket, so that a percentile of all is one of
- * all samples.  One thread at a time. */
+ * Figures of several clients are sums and maxima; their histograms are merged bucket by bucket, so that a percentile of all is one
+ * of all samples.  One thread at a time. */
 #ifndef DFS_BENCH_RECORD_OUTCOME_H
 #define DFS_BENCH_RECORD_OUTCOME_H
 
@@ -41,14 +41,15 @@ int record_outcome_take(struct record_outcome *o, const struct load_result *from
 /* Adds what another client did in the same phase.  DFS_ENOMEM: *into is not to be used. */
 int record_outcome_merge(struct record_outcome *into, const struct record_outcome *from);
 
+/* Right requests of both sides, and all others. */
 uint64_t record_outcome_completed(const struct record_outcome *o);
 uint64_t record_outcome_failed(const struct record_outcome *o);
 /* The first that is known, or "". */
 const char *record_outcome_error(const struct record_outcome *o);
 
-/* Moves the sides that did anything into the result: named by the prefix, "PREFIX read" and "PREFIX write" when there are both, "read"
- * and "write" when it is empty.  start_s: when the phase began, from the start of the run.  What finds no place (RUN_PHASES_MAX) is
- * left out.  DFS_ENOMEM. */
+/* Moves the sides that did anything into the result: named by the prefix, "PREFIX read" and "PREFIX write" when there are both,
+ * "read" and "write" when it is empty.  start_s: when the phase began, from the start of the run.  What finds no place
+ * (RUN_PHASES_MAX) is left out.  DFS_ENOMEM. */
 int record_outcome_move(struct record_outcome *o, struct run_result *r, const char *prefix, double start_s);
 
 /* As an object (see agent.h), and back.  put: failures are the writer's, or DFS_ETOOBIG.  read: DFS_ECORRUPT, DFS_ENOMEM. */

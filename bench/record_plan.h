@@ -1,9 +1,9 @@
 /* What `dfs benchmark records` does, as numbers: which pattern, how many jobs, records of which size, and what that costs.
  *
- * A job has a "file" of its own: a list of needles, each written under an id of its own.  A record is what one request moves.  It is
- * a whole needle, because an append-only store replaces a needle as a whole: a record that is to be overwritten must be a needle,
- * and a read should read what a write has written.  Patterns that only read may use larger needles (needle_bytes) and read ranges
- * of them: fewer ids to remember for the same bytes.  Pure; any thread. */
+ * A job has a "file" of its own: a list of needles, each written under an id of its own.  A record is what one request moves.  It
+ * is a whole needle, because an append-only store replaces a needle as a whole: a record that is to be overwritten must be a
+ * needle, and a read should read what a write has written.  Patterns that only read may use larger needles (needle_bytes) and read
+ * ranges of them: fewer ids to remember for the same bytes.  Pure; any thread. */
 #ifndef DFS_BENCH_RECORD_PLAN_H
 #define DFS_BENCH_RECORD_PLAN_H
 

@@ -14,9 +14,10 @@ void record_report_plan(FILE *out, const struct record_plan *p, uint32_t clients
     char a[RECORD_SIZE_TEXT_MAX], b[RECORD_SIZE_TEXT_MAX], c[RECORD_SIZE_TEXT_MAX];
 
     fprintf(out, "blob records over HTTP, not a file system\n");
-    fprintf(out, "a record is %s; %u job%s, each with %s of its own and one request under way",
-            p->needle_bytes == p->record_bytes ? "a whole needle, which an overwrite replaces" : "a range of a larger needle", p->jobs,
-            p->jobs == 1 ? "" : "s", record_size_text(p->file_bytes, a));
+    fprintf(out, "a record is %s; ",
+            p->needle_bytes == p->record_bytes ? "a whole needle, which an overwrite replaces" : "a range of a larger needle");
+    fprintf(out, "%u job%s, each with %s of its own and one request under way", p->jobs, p->jobs == 1 ? "" : "s",
+            record_size_text(p->file_bytes, a));
     if (clients > 1)
         fprintf(out, ", in each of %u clients", clients);
     fprintf(out, "\nrecords of %s, needles of %s, %" PRIu64 " needles in all, ", record_size_text(p->record_bytes, a),
@@ -44,9 +45,9 @@ void record_report_phase(FILE *out, const struct run_phase *p)
     double bytes_per_s = per_second((double)p->bytes, p->seconds);
     char size[RECORD_SIZE_TEXT_MAX];
 
-    fprintf(out, "  %s: IOPS=%.1f, BW=%.2fMiB/s (%.2fMB/s)(%s/%.3fs), records=%" PRIu64 ", failed=%" PRIu64 ", corrupt=%" PRIu64 "\n",
-            p->name, per_second((double)p->completed, p->seconds), bytes_per_s / MIB, bytes_per_s / MB,
-            record_size_text(p->bytes, size), p->seconds, p->completed, p->failed, p->corrupt);
+    fprintf(out, "  %s: IOPS=%.1f, BW=%.2fMiB/s (%.2fMB/s)(%s/%.3fs), ", p->name, per_second((double)p->completed, p->seconds),
+            bytes_per_s / MIB, bytes_per_s / MB, record_size_text(p->bytes, size), p->seconds);
+    fprintf(out, "records=%" PRIu64 ", failed=%" PRIu64 ", corrupt=%" PRIu64 "\n", p->completed, p->failed, p->corrupt);
     fprintf(out, "    lat (usec): min=%.1f, max=%.1f, avg=%.2f, stdev=%.2f\n", l.min_ms * 1e3, l.max_ms * 1e3, l.avg_ms * 1e3,
             l.std_ms * 1e3);
     fprintf(out, "    lat percentiles (usec): 50.00th=[%.1f], 99.00th=[%.1f], 99.90th=[%.1f]\n",
@@ -58,12 +59,13 @@ void record_report_ops(FILE *out, const struct record_ops_row *rows, uint32_t co
 {
     char size[RECORD_SIZE_TEXT_MAX];
 
-    fprintf(out, "\noperations a second, records of %s, %u job%s; parent: all operations by the time from the first begin to the last end\n",
-            record_size_text(record_bytes, size), jobs, jobs == 1 ? "" : "s");
+    fprintf(out, "\noperations a second, records of %s, %u job%s; ", record_size_text(record_bytes, size), jobs,
+            jobs == 1 ? "" : "s");
+    fprintf(out, "parent: all operations by the time from the first begin to the last end\n");
     fprintf(out, "%-14s %14s %14s %14s %14s\n", "", "parent sees", "sum of jobs", "slowest job", "fastest job");
     for (uint32_t i = 0; i < count; i++)
-        fprintf(out, "%-14s %14.2f %14.2f %14.2f %14.2f\n", rows[i].name, rows[i].parent_per_s, rows[i].sum_per_s, rows[i].min_per_s,
-                rows[i].max_per_s);
+        fprintf(out, "%-14s %14.2f %14.2f %14.2f %14.2f\n", rows[i].name, rows[i].parent_per_s, rows[i].sum_per_s,
+                rows[i].min_per_s, rows[i].max_per_s);
     fprintf(out, "\n");
     for (uint32_t i = 0; i < count; i++)
         fprintf(out, "%s%s", i > 0 ? " | " : "", rows[i].name);

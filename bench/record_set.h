@@ -1,8 +1,8 @@
 /* The files of the jobs: which needle each record is in, and which version of it was written last.
  *
- * It is the load engine's source for `records`: slot number = job number, so a job has one request under way, touches its own needles
- * alone, and every read knows exactly which version must come back.  An overwrite that failed leaves a needle whose version is not
- * known; reads of it compare the length alone until it is overwritten again.
+ * It is the load engine's source for `records`: slot number = job number, so a job has one request under way, touches its own
+ * needles alone, and every read knows exactly which version must come back.  An overwrite that failed leaves a needle whose version
+ * is not known; reads of it compare the length alone until it is overwritten again.
  *
  *   record_set_new()                         no needle is there
  *   record_set_begin(set, RECORD_FILL, ..)   then load_run(): writes those that are not there

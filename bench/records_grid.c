@@ -150,8 +150,9 @@ static int check_need(const struct grid *g)
     need.client_bytes *= g->fleet != NULL ? record_fleet_local(g->fleet) : 1;
     need.index_bytes *= clients;
     need.needles *= clients;
-    return record_need_fits(&need, record_memory_available(), g->r->run.around.all_local, error) == 0 ? 0 :
-                                                                                                        records_complain("%s", error);
+    if (record_need_fits(&need, record_memory_available(), g->r->run.around.all_local, error) != 0)
+        return records_complain("%s", error);
+    return 0;
 }
 
 static int prepare(struct grid *g)

@@ -22,6 +22,7 @@ struct records {
 /* A line on standard error; returns 1. */
 #define records_complain(...) mode_complain(RECORDS_MODE, __VA_ARGS__)
 
+/* What the mode's options and the plan say. */
 struct record_run_options records_run_options(const struct records *r);
 /* Adds the client's CPU of a phase to the run's; moves the outcome into the model; says what failed.  DFS_ENOMEM. */
 int records_keep(struct records *r, struct record_outcome *out, const char *prefix, double start_s);

@@ -68,10 +68,10 @@ static void test_order_and_end(void **state)
     jsonw_release(&w);
 }
 
-#define PLAN(protocol, session, rw, jobs, bs, size, collection, replication)                                                        \
-    "{\"protocol\": " protocol ", \"session\": " session ", \"plan\": {\"rw\": " rw ", \"jobs\": " jobs ", \"record_bytes\": " bs   \
-    ", \"needle_bytes\": 0, \"file_bytes\": " size ", \"read_percent\": 50, \"seed\": 1}, \"collection\": " collection              \
-    ", \"replication\": " replication ", \"fsync\": false, \"no_verify\": false}"
+#define PLAN(protocol, session, rw, jobs, bs, size, collection, replication)                                            \
+    "{\"protocol\": " protocol ", \"session\": " session ", \"plan\": {\"rw\": " rw ", \"jobs\": " jobs                     \
+    ", \"record_bytes\": " bs ", \"needle_bytes\": 0, \"file_bytes\": " size ", \"read_percent\": 50, \"seed\": 1}, "        \
+    "\"collection\": " collection ", \"replication\": " replication ", \"fsync\": false, \"no_verify\": false}"
 
 static void test_bad_plans(void **state)
 {
