@@ -39,8 +39,8 @@ struct multipart_ops {
 int multipart_new(struct bytes boundary, const struct multipart_ops *ops, void *arg, struct multipart **out);
 /* DFS_EPROTO for broken framing, DFS_ETOOBIG for endless part heads or too many parts, DFS_ENOMEM; these stick. */
 int multipart_feed(struct multipart *m, struct bytes in, size_t *consumed);
-/* How many bytes at the front of `in`, which comes next, are data of the current candidate and nothing else: who has them where they
- * belong already need not feed them.  What stands behind them is fed. */
+/* How many bytes at the front of `in`, which comes next, are data of the current candidate and nothing else: who has them where
+ * they belong already need not feed them.  What stands behind them is fed. */
 size_t multipart_plain(const struct multipart *m, struct bytes in);
 /* Whether it may be more than 0. */
 bool multipart_in_data(const struct multipart *m);

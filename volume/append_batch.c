@@ -17,6 +17,7 @@
 #include "volume/store_internal.h"
 #include "volume/volume_append.h"
 #include "volume/volume_read.h"
+#include "volume/zero_ahead.h"
 
 /* Heads, trails and small records of one batch. */
 #define BUF_BYTES ((1u << 20) + APPEND_COPY_MAX + NEEDLE_TRAILER_MAX)
@@ -395,6 +396,8 @@ int append_batch_write(struct append_batch *b, bool *done)
 {
     uint64_t turn_end = b->written_pos + APPEND_TURN_BYTES;
 
+    if (b->sync && b->written_pos == b->start_pos)
+        zero_ahead_extend(b->volume, b->start_pos, b->end_pos, store_options_get(b->volume->store)->zero_ahead_bytes);
     while (b->at < b->count && b->written_pos < turn_end) {
         struct call c;
         int rc = gather(b, &c);
@@ -427,6 +430,7 @@ static int take_back(struct append_batch *b)
 
     if (rc == 0 && bytes > b->start_pos) {
         rc = disk_truncate(b->gen->fd, b->start_pos);
+        v->appends.zero_end = 0;
         if (rc == 0 && v->preallocated_bytes > b->start_pos)
             (void)disk_preallocate(b->gen->fd, b->start_pos, v->preallocated_bytes - b->start_pos);
     }
@@ -585,4 +589,6 @@ void append_batch_finish(struct append_batch *b, int sync_rc)
     for (uint32_t i = 0; i < b->count; i++)
         append_queue_answer(b->queue, b->records[i].w, b->records[i].w->rc);
     seal_if_full(b);
+    if ((atomic_load_explicit(&v->no_write, memory_order_relaxed) & VOLUME_SEALED) != 0)
+        zero_ahead_cut(v);
 }

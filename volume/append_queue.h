@@ -47,6 +47,8 @@ struct volume_appends {
     struct volume *next;            /* in that list */
     struct append_batch *flight;    /* under way; NULL when none is */
     uint64_t synced_pos;            /* all before it is known to be on the disk */
+    uint64_t zero_end;              /* from the end of data to here the file is zeros: zero_ahead.h; 0 or less: it is not longer */
+    uint64_t zero_step;             /* how many are written next time; 0 = none were yet */
 };
 
 /* From a command of the volume: what comes for it waits, until unhold.  Writer thread. */
@@ -58,6 +60,7 @@ void append_queue_unhold(struct volume *v);
 static inline void volume_appends_moved(struct volume_appends *a, uint64_t synced_pos)
 {
     a->synced_pos = synced_pos;
+    a->zero_end = 0;
 }
 
 /* Tests only, before the thread starts: publish before the flush.  The crash test must then fail. */

@@ -21,6 +21,7 @@ void store_options_init(struct store_options *o)
         .durability = DURABILITY_GROUP,
         .offset_width = 5,
         .dirty_bytes = 64 * MIB,
+        .zero_ahead_bytes = 1 * MIB,
         .stage_bytes = 16 * MIB,
         .pool_bytes = 128 * MIB,
         .cut_keep_bytes = VOLUME_CUT_KEEP_MAX,

@@ -27,6 +27,7 @@ struct store_options {
     int durability;               /* enum durability */
     unsigned offset_width;        /* of new volumes: 4 or 5 */
     uint64_t dirty_bytes;         /* -dirtyMB */
+    uint64_t zero_ahead_bytes;    /* -zeroAheadMB */
     uint64_t stage_bytes;         /* -stageMB: larger bodies wait in a file */
     uint64_t pool_bytes;          /* -poolMB: all chunks together */
     uint64_t cut_keep_bytes;

@@ -10,6 +10,7 @@
 #include "volume/location_names.h"
 #include "volume/store_internal.h"
 #include "volume/volume_vif.h"
+#include "volume/zero_ahead.h"
 
 /* How long readers of a closed volume may take to let go of it. */
 #define GENERATIONS_WAIT_MS 10000u
@@ -334,6 +335,11 @@ static int write_vif(const struct volume *v, const struct volume_vif *vif)
     return rc;
 }
 
+static void run_cut(struct writer_cmd *cmd)
+{
+    zero_ahead_cut(cmd->volume);
+}
+
 static int mark(struct volume *v, bool read_only, bool persist)
 {
     struct volume_vif vif;
@@ -341,8 +347,10 @@ static int mark(struct volume *v, bool read_only, bool persist)
 
     if ((atomic_load(&v->no_write) & (VOLUME_LOADING | VOLUME_BROKEN)) != 0)
         return DFS_ELOADING;
-    if (read_only)
+    if (read_only) {
         volume_set_no_write(v, VOLUME_MARKED, NULL);
+        append_queue_cmd_wait(v->location->appends, &(struct writer_cmd){.run = run_cut, .volume = v});
+    }
     if (persist) {
         rc = read_vif(v, &vif);
         if (rc == 0 && vif.read_only != read_only) {

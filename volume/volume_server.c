@@ -38,6 +38,7 @@ void volume_options_init(struct volume_options *o)
     o->min_free_bytes = so.min_free_bytes;
     o->durability = DURABILITY_GROUP;
     o->dirty_bytes = so.dirty_bytes;
+    o->zero_ahead_bytes = so.zero_ahead_bytes;
     o->stage_bytes = so.stage_bytes;
     o->pool_bytes = so.pool_bytes;
     o->file_limit_bytes = VOLUME_FILE_LIMIT_BYTES_DEFAULT;
@@ -140,6 +141,7 @@ static int open_store(struct volume_server *s)
     so.durability = (int)o->durability;
     so.offset_width = o->offset_width;
     so.dirty_bytes = o->dirty_bytes;
+    so.zero_ahead_bytes = o->zero_ahead_bytes;
     so.stage_bytes = o->stage_bytes;
     so.pool_bytes = o->pool_bytes;
     so.min_free_bytes = o->min_free_bytes;

@@ -69,6 +69,7 @@ struct volume_options {
     /* writing */
     enum durability durability;  /* -durability none|paced|group */
     uint64_t dirty_bytes;        /* -dirtyMB */
+    uint64_t zero_ahead_bytes;   /* -zeroAheadMB */
     uint64_t stage_bytes;        /* -stageMB */
     uint64_t pool_bytes;         /* -poolMB */
     uint64_t file_limit_bytes;   /* -fileSizeLimitMB: largest body of an upload */
