@@ -162,8 +162,8 @@ int agent_plan_parse(struct bytes body, struct agent_plan *out, char error[RECOR
     get_plan(&inner, &p.plan);
     rc = outcome(&inner, error);
     json_decref(doc);
-    if (rc == 0)
-        rc = record_plan_check(&p.plan, error);
+    if (rc == 0 && record_plan_check(&p.plan, error) != 0)
+        rc = DFS_EINVAL;
     if (rc == 0)
         *out = p;
     return rc;
