@@ -56,6 +56,10 @@ static int prepare(struct mix *m)
         mode_complain("mix", "-mix '%s' is no read:write:delete such as 70:25:5", m->o->shares);
         return 2;
     }
+    if (m->o->runtime_ms == 0) {
+        mode_complain("mix", "-runtime 0 is no time");
+        return 2;
+    }
     if (mode_run_init(&m->run, m->o, "mix") != 0)
         return mode_complain("mix", "cannot start the random number generator");
     if (mode_run_open_files(&m->run) != 0 || read_sizes(m) != 0)

@@ -214,7 +214,8 @@ void mode_print_steadiness(FILE *out, const struct run_phase *p)
         fprintf(out, "Last third/first third: %.3f\n", s.last_to_first);
 }
 
-static void print_server_bytes(FILE *out, const struct surroundings *s)
+/* Of a server that does not count what it sent, what arrived here tells at least that. */
+static void print_server_bytes(FILE *out, const struct surroundings *s, const struct load_result *load)
 {
     fprintf(out, "Server read from disk:  ");
     if (s->disk_read_bytes < 0)
@@ -222,7 +223,7 @@ static void print_server_bytes(FILE *out, const struct surroundings *s)
     else
         fprintf(out, "%.1f MB", (double)s->disk_read_bytes / MIB);
     if (s->sent_bytes < 0)
-        fprintf(out, " (sent: not known)\n");
+        fprintf(out, " (sent: not known; %.1f MB came here)\n", (double)load->kinds[LOAD_READ].bytes / MIB);
     else
         fprintf(out, " of %.1f MB sent\n", (double)s->sent_bytes / MIB);
 }
@@ -236,7 +237,8 @@ static void print_rest(FILE *out, const struct mode_run *r)
     else
         fprintf(out, "Dirty pages at the end: %.1f MB\n", (double)s->dirty_bytes / MIB);
     if (s->idle_s >= 0)
-        fprintf(out, "Disk idle after (s):    %.2f\n", s->idle_s);
+        fprintf(out, "Disk idle after (s):    %.2f%s\n", s->idle_s,
+                s->dirty_later_bytes >= MODE_DIRTY_BYTES ? ", but dirty pages are still to be written" : "");
     else if (s->waited_for_idle)
         fprintf(out, "Disk idle after (s):    not within %.1f\n", r->o->idle_wait_ms / 1e3);
     else
@@ -245,7 +247,7 @@ static void print_rest(FILE *out, const struct mode_run *r)
 
 void mode_run_print(FILE *out, const struct mode_run *r, const struct load_result *load)
 {
-    print_server_bytes(out, &r->around);
+    print_server_bytes(out, &r->around, load);
     print_rest(out, r);
     fprintf(out, "Client CPU:             %.0f%% of a core in its busiest thread, %.2f s in all\n", load->busiest_loop * 100,
             load->user_s + load->system_s);

@@ -23,6 +23,9 @@
 /* Above this share of its core the busiest client thread is taken for the limit of what was measured. */
 #define MODE_CLIENT_BUSY 0.9
 
+/* So much still dirty, and an idle disk is only one that has not begun. */
+#define MODE_DIRTY_BYTES (64 << 20)
+
 struct mode_run {
     const struct mode_options *o;
     uint64_t seed;     /* that of the options, or a random one: below 2^53, so that readers of JSON keep it */

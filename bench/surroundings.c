@@ -322,7 +322,7 @@ void surroundings_begin(struct surroundings *s, const char *masters, bool use_pu
     char error[SYNC_ERROR_MAX];
 
     memset(s, 0, sizeof *s);
-    s->dirty_bytes = SURROUNDINGS_UNKNOWN;
+    s->dirty_bytes = s->dirty_later_bytes = SURROUNDINGS_UNKNOWN;
     s->idle_s = SURROUNDINGS_UNKNOWN;
     if (sync_client_new(masters, ASK_TIMEOUT_MS, use_public_url, &search.client, error) != 0)
         search.client = NULL;
@@ -420,4 +420,5 @@ void surroundings_end(struct surroundings *s, uint32_t idle_wait_ms)
     s->waited_for_idle = idle_wait_ms > 0 && knows_a_disk(s);
     if (s->waited_for_idle)
         s->idle_s = wait_for_rest(s, idle_wait_ms);
+    s->dirty_later_bytes = any_local ? dirty_bytes() : SURROUNDINGS_UNKNOWN;
 }

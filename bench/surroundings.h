@@ -35,6 +35,7 @@ struct surroundings {
     /* Of the phase between surroundings_begin() and surroundings_end(); SURROUNDINGS_UNKNOWN. */
     int64_t disk_read_bytes, sent_bytes;
     int64_t dirty_bytes;                     /* of this machine, at the end; only when a server is on it */
+    int64_t dirty_later_bytes;               /* the same when the wait for the disks was over */
     double idle_s;                           /* from the end until its disks came to rest; unknown: not within the time given */
     bool waited_for_idle;                    /* there was a disk to look at, and time for it */
 };

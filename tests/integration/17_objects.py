@@ -5,6 +5,7 @@ scale: every"""
 import glob
 import json
 import re
+import signal
 
 from kit import *  # noqa: F403
 from rig import *  # noqa: F403
@@ -211,10 +212,32 @@ def mix():
     bench('mix', '-mix', '1:2', expect=2)
 
 
+def waiting_counts():
+    """The server stands still for a second of three: with a rate, a third of the requests waited for up to that second."""
+    p = subprocess.Popen([o.dfs, 'benchmark', 'mix', '-runtime', '3s', '-n', '100', '-sizeMedian', '1k', '-rate', '200', '-t', '64', *COMMON],
+                         stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, cwd=s.folder)
+    head = ''
+    while not re.match(r' *1 ', head.splitlines()[-1] if head else ''):
+        line = p.stdout.readline()
+        if not line:
+            break
+        head += line
+    os.kill(s.pid, signal.SIGSTOP)
+    time.sleep(1)
+    os.kill(s.pid, signal.SIGCONT)
+    rest, err = p.communicate(timeout=100)
+    a = head + rest
+    counts = [int(x) for x in re.findall(r'^(?:read|write|delete)s: (\d+) right, 0 failed', a, re.M)]
+    missed = int(re.search(r'^Missed: +(\d+)', a, re.M).group(1))
+    c.ok('a pause: all that was due is accounted for', p.returncode == 0 and sum(counts) + missed == 600, a + err)
+    m = re.search(r'^reads: .*\n  latency.* 90% (\S+) .*max (\S+)$', a, re.M)
+    c.ok('a pause: waiting counts', m and float(m.group(2)) > 0.9 and float(m.group(1)) > 0.3, a)
+
+
 def words():
     for bad in (['objects'], ['objects', '2'], ['objects', 'x', 'write'], ['objects', '0', 'write'], ['objects', '2', 'writ'],
                 ['objects', '2', 'write', 'more'], ['objects', '2', 'write', '-b', '4q'], ['objects', '2', 'write', '-run-name', '../x'],
-                ['mix', 'word'], ['objects', '2', 'write', '-t', '0']):
+                ['mix', 'word'], ['mix', '-runtime', '0'], ['objects', '2', 'write', '-t', '0']):
         bench(*bad, expect=2)
     bench('objects', '1', 'write', '-json', '/nonexistent/x.json', expect=1, name='a report that cannot be written')
     c.equal('wrong words leave no list', os.listdir(lists), [])
@@ -227,6 +250,7 @@ if made:
     clean(made)
 bounded()
 mix()
+waiting_counts()
 words()
 c.equal('the server ends', s.end(), 0)
 c.done()
