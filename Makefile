@@ -176,6 +176,9 @@ bench-quick: deps-bench ## the same in three minutes, one round, without slow di
 	@mkdir -p build/bench
 	@python3 tests/bench/bench.py --build $(B) --quick --results build/bench/RESULTS.md
 
+seeds: deps-bench ## the workloads of the seeds, each beside its peer; writes bench/SEEDS.md (a quarter of an hour)
+	@tests/seeds.sh --results bench/SEEDS.md
+
 lint: $(B)/dfs ## include direction, headers alone, seams, options = man pages = -h
 	@python3 tests/lint/lint.py --build $(B)
 
@@ -213,6 +216,6 @@ clean: ## remove everything that was built
 help: ## this list
 	@awk -F':.*## ' '/^[a-z][a-z-]*:.*## /{printf "  %-12s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
 
-.PHONY: all tests-build asan-build tsan-build deps deps-bench demo bench bench-quick unit test test-here clang-check asan tsan fuzz lint man format install uninstall clean help
+.PHONY: all tests-build asan-build tsan-build deps deps-bench demo bench bench-quick seeds unit test test-here clang-check asan tsan fuzz lint man format install uninstall clean help
 .DELETE_ON_ERROR:
 -include $(OBJ:.o=.d) $(SUPPORT_OBJ:.o=.d)
