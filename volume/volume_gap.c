@@ -25,6 +25,8 @@
 
 /* Damaged records in a row that stepping may cross before one must verify. */
 #define BAD_RUN_MAX 16
+/* Records without a body that are told by what stands behind them, in one gap: each costs a pass over the rest of it. */
+#define NO_BODY_MAX 16
 
 struct gap {
     struct load *load;
@@ -33,6 +35,8 @@ struct gap {
     bool recent; /* the tail behind all rows */
     const struct gap_sink *sink;
     bool emit;
+    unsigned no_body_left; /* of NO_BODY_MAX */
+    bool on_empty;         /* the last step was over a record without a body */
     enum gap_find find;
 };
 
@@ -82,17 +86,31 @@ static int emit_record(struct gap *g, enum gap_find find, uint64_t pos, const st
     return rc == GAP_REFUSED ? (g->recent ? cover(g, pos, pos + item->record_bytes, true) : 0) : rc;
 }
 
-/* A record without a body whose Size is damaged (a tombstone, mostly: overlooked, it would bring a file back): what stands behind
- * it says so. */
+static int verifies_to_end(struct gap *g, uint64_t pos, bool *yes);
+
+/* A record without a body whose Size is damaged (a tombstone, mostly: overlooked, it would bring a file back): records that begin
+ * where it ends say so, when all up to the gap's end verify.  A header whose Size and data size agree is the front of a blob, and
+ * what stands behind it is the blob's content. */
 static int step_no_body(struct gap *g, uint64_t pos, struct needle_scan_item *item, bool *holds)
 {
-    struct needle_scan_item empty;
-    int rc = dat_scan_no_body(&g->load->scan, pos, g->to, g->load->last_append_ns, &empty);
+    struct needle_scan_item front, empty;
+    int rc;
 
-    if (rc == 0)
-        rc = bad_run_holds(g, pos + empty.record_bytes, holds);
-    if (rc == 0 && *holds)
+    if (g->no_body_left == 0)
+        return 0;
+    rc = dat_scan_peek(&g->load->scan, pos, g->to, &front);
+    if (rc != 0 || (front.header.size != 0 && (front.kind == NEEDLE_SCAN_RECORD || front.torn)))
+        return rc;
+    rc = dat_scan_no_body(&g->load->scan, pos, g->to, g->load->last_append_ns, &empty);
+    if (rc == 0) {
+        g->no_body_left--;
+        rc = verifies_to_end(g, pos + empty.record_bytes, holds);
+    }
+    if (rc == 0 && *holds) {
         *item = empty;
+        if (g->emit)
+            g->find = GAP_RESYNC; /* those behind it are as good */
+    }
     return rc == DFS_ENOTFOUND ? 0 : rc;
 }
 
@@ -138,6 +156,7 @@ static int walk(struct gap *g, uint64_t pos, uint64_t *stop, struct needle_scan_
             break;
         rc = emit_record(g, find, pos, item);
         pos += item->record_bytes;
+        g->on_empty = item->header.size == 0;
     }
     *stop = pos;
     return rc;
@@ -227,7 +246,9 @@ static int nature_of(struct gap *g, uint64_t pos, const struct needle_scan_item 
     return rc;
 }
 
-/* Does what stands at `pos` end the gap in a way that a run of good records may end? */
+/* Does what stands at `pos` end the gap in a way that a run of good records may end?  What stands behind the content of a blob may
+ * pass for a front of less than its data size, and in versions without a time for a whole record without a body: those prove
+ * nothing. */
 static int ends_well(struct gap *g, uint64_t pos, const struct needle_scan_item *item, bool *well)
 {
     enum nature nature;
@@ -235,11 +256,29 @@ static int ends_well(struct gap *g, uint64_t pos, const struct needle_scan_item 
     int rc;
 
     *well = pos == g->to;
-    if (*well || !g->at_end)
+    if (*well || !g->at_end || (g->on_empty && g->load->sb.version != NEEDLE_V3))
         return 0;
     rc = nature_of(g, pos, item, &nature, &from);
-    *well = rc == 0 && (nature == NATURE_TORN || (nature == NATURE_ZEROS && from == g->to));
+    *well = rc == 0 && ((nature == NATURE_TORN && g->to - pos >= NEEDLE_HEADER_BYTES + 4) ||
+                        (nature == NATURE_ZEROS && from == g->to));
     return rc;
+}
+
+static int verifies_to_end(struct gap *g, uint64_t pos, bool *yes)
+{
+    struct gap probe = *g;
+    struct needle_scan_item item;
+    uint64_t stop;
+    int rc;
+
+    probe.emit = false;
+    probe.no_body_left = 0;
+    probe.on_empty = false;
+    *yes = !g->at_end && pos == g->to;
+    if (*yes || pos >= g->to)
+        return 0;
+    rc = walk(&probe, pos, &stop, &item);
+    return rc == 0 ? ends_well(&probe, stop, &item, yes) : rc;
 }
 
 /* The first place at or after `from` from which everything verifies up to the gap's end.  *listed counts records that verify and
@@ -250,6 +289,7 @@ static int find_chain(struct gap *g, uint64_t from, uint64_t *found, uint64_t *l
     int rc = 0;
 
     probe.emit = false;
+    probe.no_body_left = 0;
     while (rc == 0 && from < g->to) {
         struct needle_scan_item item;
         uint64_t at, stop;
@@ -348,7 +388,8 @@ static int on_damage(struct gap *g, uint64_t pos, const struct needle_scan_item 
 
 int load_scan_gap(struct load *l, uint64_t from, uint64_t to, const struct gap_sink *sink)
 {
-    struct gap g = {.load = l, .to = to, .at_end = to == l->dat_bytes, .sink = sink, .emit = true, .find = GAP_RECORD};
+    struct gap g = {.load = l, .to = to, .at_end = to == l->dat_bytes, .sink = sink, .emit = true, .no_body_left = NO_BODY_MAX,
+                    .find = GAP_RECORD};
     uint64_t pos = from;
 
     int rc = 0;
