@@ -181,9 +181,36 @@ static int correct_row(struct repair_rows *r, struct repair_row *row, const stru
     return rc;
 }
 
+/* How a row lies beside its neighbours. */
+enum odds {
+    ODDS_NONE,   /* nothing speaks against it */
+    ODDS_BEHIND, /* it begins where the one before ends, and no row begins where it ends */
+    ODDS_BAD,
+};
+
+/* Does the row's record end where the file does (or nothing but zeros follows), or where a record begins that proves itself?  Then
+ * offset and size are right, and nothing speaks against the row but a damaged record.  A header of zeros at the end was never
+ * written. */
+static int meets_behind(struct repair_rows *r, const struct repair_row *row, const struct needle_header *h, bool *meets)
+{
+    struct load *l = r->load;
+    struct needle_scan_item item;
+    uint64_t end = repair_row_end(r, row), zeros_end = end;
+    bool written = h->key != 0 || h->cookie != 0 || h->size != 0;
+    int rc = written ? dat_scan_zeros(&l->scan, end, l->dat_bytes, &zeros_end) : 0;
+
+    *meets = rc == 0 && written && zeros_end == l->dat_bytes;
+    if (rc != 0 || zeros_end != end || end == l->dat_bytes)
+        return rc;
+    rc = dat_scan_step(&l->scan, end, l->dat_bytes, &item);
+    *meets = rc == 0 && item.kind == NEEDLE_SCAN_RECORD && item.header.size != 0;
+    return rc;
+}
+
 /* The header does not say what the row says.  Is it the header that is damaged, or the row?  A record that proves itself has the
  * word.  Where nothing is proven the row is believed, unless it is at odds with its neighbours. */
-static int judge_by_record(struct repair_rows *r, struct repair_row *row, const struct needle_header *h, bool at_odds, bool *still)
+static int judge_by_record(struct repair_rows *r, struct repair_row *row, const struct needle_header *h, enum odds odds,
+                           bool *still)
 {
     struct load *l = r->load;
     struct needle_scan_item item;
@@ -193,16 +220,18 @@ static int judge_by_record(struct repair_rows *r, struct repair_row *row, const 
 
     if (rc != 0)
         return rc;
-    if (item.kind == NEEDLE_SCAN_RECORD)
+    /* One without a body proves nothing: a Size that was damaged to zero reads as that. */
+    if (item.kind == NEEDLE_SCAN_RECORD && (h->size != 0 || pos + item.record_bytes == repair_row_end(r, row)))
         return correct_row(r, row, h, h->size, still);
     rc = dat_scan_true_size(&l->scan, pos, l->dat_bytes, &size);
     /* Its Size is wrong: it has its place, and is an error when it is read. */
     *still = true;
     if (rc == 0 && row->row.size != size)
         rc = correct_row(r, row, h, size, still);
-    else if (rc == DFS_ENOTFOUND)
-        *still = !at_odds;
-    return rc == DFS_ENOTFOUND ? 0 : rc;
+    if (rc != DFS_ENOTFOUND)
+        return rc;
+    *still = odds == ODDS_NONE;
+    return odds == ODDS_BEHIND ? meets_behind(r, row, h, still) : 0;
 }
 
 /* A tombstone's row whose size was torn to zeros reads as that of an empty file, and its record has the same shape: only the
@@ -225,8 +254,8 @@ static int uncover_tombstone(struct repair_rows *r, struct repair_row *row)
     return 0;
 }
 
-/* *still: the row keeps its place (with its key or size corrected, it may be).  at_odds: it does not meet its neighbours. */
-static int check_row(struct repair_rows *r, struct repair_row *row, bool at_odds, bool *still)
+/* *still: the row keeps its place (with its key or size corrected, it may be). */
+static int check_row(struct repair_rows *r, struct repair_row *row, enum odds odds, bool *still)
 {
     struct needle_header h;
     int rc;
@@ -244,8 +273,8 @@ static int check_row(struct repair_rows *r, struct repair_row *row, bool at_odds
     if (rc == 0 && idx_row_agrees(&row->row, &h))
         rc = uncover_tombstone(r, row);
     if (rc == 0 && !idx_row_agrees(&row->row, &h)) {
-        rc = judge_by_record(r, row, &h, at_odds, still);
-        if (rc == 0 && *still && !idx_row_agrees(&row->row, &h) && !at_odds)
+        rc = judge_by_record(r, row, &h, odds, still);
+        if (rc == 0 && *still && !idx_row_agrees(&row->row, &h) && odds == ODDS_NONE)
             return 0; /* in doubt: asked again if it turns out to be at odds */
     } else if (rc == DFS_ESHORT) {
         *still = false;
@@ -267,7 +296,7 @@ static int check_suspects(struct repair_rows *r)
         bool still;
 
         if ((r->rows[i].flags & ROW_SUSPECT) != 0)
-            rc = check_row(r, &r->rows[i], false, &still);
+            rc = check_row(r, &r->rows[i], ODDS_NONE, &still);
     }
     return rc;
 }
@@ -335,8 +364,13 @@ static void untile(struct tiling *t)
     t->pos = t->count > 0 ? repair_row_end(t->rows, &t->rows->rows[t->tiles[t->count - 1]]) : t->rows->base_pos;
 }
 
-/* The last tile does not meet what comes next: is it what it says?  *again: it was not, look anew. */
-static int doubt_last(struct tiling *t, bool *again)
+static uint64_t end_before_last(const struct tiling *t)
+{
+    return t->count > 1 ? repair_row_end(t->rows, &t->rows->rows[t->tiles[t->count - 2]]) : t->rows->base_pos;
+}
+
+/* The last tile does not meet the row at `next`: is it what it says?  *again: it was not, look anew. */
+static int doubt_last(struct tiling *t, uint64_t next, bool *again)
 {
     struct repair_rows *r = t->rows;
     struct repair_row *last;
@@ -349,7 +383,7 @@ static int doubt_last(struct tiling *t, bool *again)
         return 0;
     last = &r->rows[t->tiles[t->count - 1]];
     end = t->pos;
-    rc = check_row(r, last, true, &still);
+    rc = check_row(r, last, next >= end && repair_row_pos(last) == end_before_last(t) ? ODDS_BEHIND : ODDS_BAD, &still);
     if (rc != 0)
         return rc;
     if (!still)
@@ -358,6 +392,13 @@ static int doubt_last(struct tiling *t, bool *again)
         t->pos = repair_row_end(r, last);
     *again = t->pos != end;
     return 0;
+}
+
+/* The same row once more: as old as its first, and no sign that either is wrong. */
+static bool is_repeated(const struct repair_row *first, const struct repair_row *second)
+{
+    return first->row.key == second->row.key && first->row.offset.units8 == second->row.offset.units8 &&
+           first->row.size == second->row.size;
 }
 
 static int lay_tile(struct tiling *t, uint32_t i)
@@ -371,12 +412,16 @@ static int lay_tile(struct tiling *t, uint32_t i)
 
         if (repair_row_pos(row) == t->pos)
             break;
-        rc = doubt_last(t, &again);
+        if (t->count > 0 && is_repeated(&r->rows[t->tiles[t->count - 1]], row)) {
+            drop(r, row);
+            return 0;
+        }
+        rc = doubt_last(t, repair_row_pos(row), &again);
         if (rc != 0)
             return rc;
         if (again)
             continue;
-        rc = check_row(r, row, true, &still);
+        rc = check_row(r, row, ODDS_BAD, &still);
         if (rc != 0 || !still)
             return rc;
         if (repair_row_pos(row) > t->pos)
@@ -410,7 +455,7 @@ static int tile(struct repair_rows *r)
             rc = lay_tile(&t, r->order[k]);
     /* What stands last is what a crash hits. */
     while (rc == 0 && again)
-        rc = doubt_last(&t, &again);
+        rc = doubt_last(&t, r->load->dat_bytes, &again);
     r->end_units8 = t.pos / NEEDLE_ALIGN;
     see_order(r);
     free(t.tiles);
