@@ -37,7 +37,10 @@ void plot_rate_text(double rate, enum run_measure m, char out[AXIS_LABEL_MAX * 2
     char number[AXIS_LABEL_MAX];
     double unit = m == RUN_REQUESTS ? 1 : rate >= 10 * 1024 * MIB ? 1024 * MIB : rate >= MIB || rate <= 0 ? MIB : 1024;
 
-    axis_number(rate / unit, number);
+    if (m == RUN_BYTES && rate / unit >= 999.5 && rate / unit < 1e6)
+        snprintf(number, sizeof number, "%.0f", rate / unit); /* "1040 MiB/s", not "1.04k MiB/s" */
+    else
+        axis_number(rate / unit, number);
     snprintf(out, AXIS_LABEL_MAX * 2, "%s%s", number,
              m == RUN_REQUESTS ? "/s" : unit > MIB ? " GiB/s" : unit < MIB ? " KiB/s" : " MiB/s");
 }
@@ -71,7 +74,7 @@ void plot_frame(struct page *pg, const struct axis *x, const struct axis *y, con
     svg_line(s, x->from_px, y->from_px, x->to_px, y->from_px, COLOR_AXIS);
     svg_line(s, x->from_px, y->from_px, x->from_px, y->to_px, COLOR_AXIS);
     if (y_title[0] != '\0')
-        svg_text_upwards(s, PAGE_LEFT + 4, (y->from_px + y->to_px) / 2, SIZE_TEXT, y_title);
+        svg_text_upwards(s, PAGE_LEFT - 7, (y->from_px + y->to_px) / 2, SIZE_TEXT, y_title);
 }
 
 /* ---- title ---- */

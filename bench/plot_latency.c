@@ -4,6 +4,8 @@
 #include "bench/plot_page.h"
 
 #define STEPS 240
+/* A few very fast requests would take up half of the axis. */
+#define LEAST_PERCENT 1.0
 
 static void choose_axes(const struct page *pg, struct axis *x, struct axis *y)
 {
@@ -15,7 +17,7 @@ static void choose_axes(const struct page *pg, struct axis *x, struct axis *y)
         if (l->count == 0)
             continue;
         samples = l->count > samples ? l->count : samples;
-        min = fmin(min, latency_fine_percentile_ms(l, 1));
+        min = fmin(min, latency_fine_percentile_ms(l, LEAST_PERCENT));
         max = fmax(max, (double)l->max_ns / 1e6);
     }
     axis_percentile(x, samples);
@@ -31,9 +33,8 @@ static void put_line(struct page *pg, const struct axis *x, const struct axis *y
     svg_path_begin(&pg->svg);
     for (int i = 0; i <= STEPS; i++) {
         double percent = 100 - 100 * pow(10, -end * i / STEPS);
-        if (percent <= 0)
-            percent = 1e-9;
-        svg_path_point(&pg->svg, axis_px(x, percent), axis_px(y, latency_fine_percentile_ms(l, percent)));
+        double ms = latency_fine_percentile_ms(l, fmax(percent, LEAST_PERCENT));
+        svg_path_point(&pg->svg, axis_px(x, percent), axis_px(y, ms));
     }
     svg_path_point(&pg->svg, axis_px(x, 100 - 100 * pow(10, -end)), axis_px(y, max_ms));
     svg_path_end(&pg->svg, line->color, 1.8, line->dash);
@@ -57,7 +58,7 @@ void plot_latency(struct page *pg)
     x.to_px = PAGE_RIGHT;
     y.to_px = pg->y + 14;
     y.from_px = y.to_px + PLOT_HEIGHT;
-    plot_frame(pg, &x, &y, "percentile of requests", "latency");
+    plot_frame(pg, &x, &y, "percentile of requests (%)", "latency");
     for (uint32_t i = 0; i < pg->line_count; i++)
         if (pg->lines[i].phase->latency.count > 0)
             put_line(pg, &x, &y, &pg->lines[i]);

@@ -61,7 +61,7 @@ static void put_row(struct page *pg, const struct plot_line *l, bool any_stalls)
     if (pg->run_count == 1) {
         svg_text_cut(s, NAME_X, y, SIZE_TEXT, SVG_START, NULL, PHASE_X + PHASE_WIDTH - NAME_X, l->phase->name);
     } else {
-        svg_text_cut(s, NAME_X, y, SIZE_TEXT, SVG_START, NULL, PHASE_X - 10 - NAME_X, run_result_title(l->run));
+        svg_text_cut(s, NAME_X, y, SIZE_TEXT, SVG_START, NULL, PHASE_X - 14 - NAME_X, run_result_title(l->run));
         svg_text_cut(s, PHASE_X, y, SIZE_TEXT, SVG_START, NULL, PHASE_WIDTH, l->phase->name);
     }
     plot_rate_text(run_phase_rate(l->phase, pg->measure), pg->measure, rate);

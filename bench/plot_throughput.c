@@ -6,7 +6,7 @@
 #define MIB 1048576.0
 /* Longer series are drawn as the least and the most of each group of seconds, so that no stall gets lost. */
 #define GROUPS_MAX 700u
-#define DOTS_MAX 90u         /* shorter ones with a dot for each second */
+#define DOT_PX_MIN 5.0       /* with a dot for each second where there is room for it */
 #define STALL_PX_MIN 2.0
 #define STALL_OPACITY 0.18
 
@@ -14,6 +14,7 @@ struct scale {
     struct axis x, y;
     double x_unit_s, y_unit;  /* values are divided by them */
     const char *x_title, *y_title;
+    bool is_solid;            /* dashes are not needed, and a jagged line is hard to read with them */
 };
 
 static double line_end_s(const struct plot_line *l)
@@ -69,13 +70,18 @@ static double y_px(const struct scale *sc, double rate)
     return axis_px(&sc->y, rate / sc->y_unit);
 }
 
+/* Stalls that share a pixel are one rectangle: many pale ones on top of one another would be a dark one. */
 static void put_stalls(struct page *pg, const struct scale *sc, const struct plot_line *l)
 {
-    for (size_t i = 0; i < l->stall_count; i++) {
-        double from = x_px(sc, l->phase->start_s + l->stalls[i].from_s), to = x_px(sc, l->phase->start_s + l->stalls[i].to_s);
-        if (to - from < STALL_PX_MIN)
-            to = from + STALL_PX_MIN;
-        svg_rect(&pg->svg, from, sc->y.to_px, to - from, sc->y.from_px - sc->y.to_px, l->color, STALL_OPACITY);
+    double height = sc->y.from_px - sc->y.to_px;
+
+    for (size_t i = 0; i < l->stall_count;) {
+        double from = x_px(sc, l->phase->start_s + l->stalls[i].from_s), to = from;
+        while (i < l->stall_count && x_px(sc, l->phase->start_s + l->stalls[i].from_s) <= to) {
+            to = fmax(fmax(to, from + STALL_PX_MIN), x_px(sc, l->phase->start_s + l->stalls[i].to_s));
+            i++;
+        }
+        svg_rect(&pg->svg, from, sc->y.to_px, fmin(to, sc->x.to_px) - from, height, l->color, STALL_OPACITY);
     }
 }
 
@@ -115,6 +121,18 @@ static void put_mean(struct page *pg, const struct scale *sc, const struct plot_
     svg_path_end(&pg->svg, l->color, 1.6, l->dash);
 }
 
+static void put_dots(struct page *pg, const struct scale *sc, const struct plot_line *l, size_t n)
+{
+    double at_s = l->phase->start_s, second_px = x_px(sc, 1) - x_px(sc, 0);
+
+    for (size_t i = 0; i < n && second_px >= DOT_PX_MIN; i++) {
+        const struct run_second *s = &l->phase->series[i];
+        svg_dot(&pg->svg, x_px(sc, at_s + s->seconds / 2), y_px(sc, run_second_rate(s, pg->measure)), second_px < 12 ? 1.8 : 2.5,
+                l->color);
+        at_s += s->seconds;
+    }
+}
+
 static void put_line(struct page *pg, const struct scale *sc, const struct plot_line *l)
 {
     const struct run_phase *p = l->phase;
@@ -134,14 +152,17 @@ static void put_line(struct page *pg, const struct scale *sc, const struct plot_
             svg_path_point(&pg->svg, x_px(sc, g.middle_s), y_px(sc, g.second));
         at_s = g.end_s;
     }
-    svg_path_end(&pg->svg, l->color, n > 200 ? 1.1 : 1.6, l->dash);
-    at_s = p->start_s;
-    for (size_t i = 0; i < n && n <= DOTS_MAX; i++) {
-        double half_s = p->series[i].seconds / 2;
-        svg_dot(&pg->svg, x_px(sc, at_s + half_s), y_px(sc, run_second_rate(&p->series[i], pg->measure)), n > 40 ? 1.8 : 2.5,
-                l->color);
-        at_s += 2 * half_s;
-    }
+    svg_path_end(&pg->svg, l->color, size > 1 ? 0.6 : n > 200 ? 1.1 : 1.6, sc->is_solid ? "" : l->dash);
+    put_dots(pg, sc, l, n);
+}
+
+/* Whether two phases of a run lie side by side: then only dashes tell them apart. */
+static bool any_at_once(const struct page *pg)
+{
+    for (uint32_t i = 1; i < pg->line_count; i++)
+        if (pg->lines[i].run == pg->lines[i - 1].run && pg->lines[i].phase->start_s < line_end_s(&pg->lines[i - 1]))
+            return true;
+    return false;
 }
 
 int plot_throughput(struct page *pg)
@@ -152,6 +173,7 @@ int plot_throughput(struct page *pg)
     if (pg->line_count == 0)
         return 0;
     choose_scale(pg, &sc);
+    sc.is_solid = !any_at_once(pg);
     pg->y += 26;
     svg_text(&pg->svg, PAGE_LEFT, pg->y, SIZE_PANEL, SVG_START, NULL, "Throughput");
     for (uint32_t i = 0; i < pg->line_count; i++)

@@ -3,6 +3,7 @@
 #include <errno.h>
 #include <inttypes.h>
 #include <jansson.h>
+#include <math.h>
 #include <stdarg.h>
 #include <stdlib.h>
 #include <string.h>
@@ -236,6 +237,18 @@ static void read_latency(struct reader *rd, const json_t *in, struct run_phase *
         fail(rd, rc, "%s", dfs_err_text(rc));
 }
 
+/* Reports without start_s have whole seconds of Unix time; those of the run are then those of its first phase. */
+static double get_start(struct reader *rd, const json_t *in, struct run_result *r)
+{
+    uint64_t at = get_count(rd, in, "started_unix_s", RUN_NUMBER_MAX, OPTIONAL);
+
+    if (json_object_get(in, "start_s") != NULL || at == 0)
+        return get_real(rd, in, "start_s", OPTIONAL);
+    if (r->meta.started_unix_s == 0)
+        r->meta.started_unix_s = at;
+    return at > r->meta.started_unix_s ? fmin((double)(at - r->meta.started_unix_s), RUN_REAL_MAX) : 0;
+}
+
 static void read_phase(struct reader *rd, const json_t *in, struct run_result *r)
 {
     char name[RUN_TEXT_MAX];
@@ -250,7 +263,7 @@ static void read_phase(struct reader *rd, const json_t *in, struct run_result *r
         fail(rd, rc, "%s", dfs_err_text(rc));
         return;
     }
-    p->start_s = get_real(rd, in, "start_s", OPTIONAL);
+    p->start_s = get_start(rd, in, r);
     p->seconds = get_real(rd, in, "seconds", REQUIRED);
     p->completed = get_count(rd, in, "completed", RUN_NUMBER_MAX, REQUIRED);
     p->failed = get_count(rd, in, "failed", RUN_NUMBER_MAX, REQUIRED);

@@ -9,6 +9,7 @@
 
 #include "needle/err.h"
 
+#define FRONT_SHARE 0.65
 #define ELLIPSIS "\xe2\x80\xa6"
 #define REPLACEMENT "\xef\xbf\xbd"
 
@@ -132,20 +133,20 @@ void svg_escaped(struct svg *s, const char *text)
 
 /* ---- widths ---- */
 
-/* In shares of the size, after the usual sans-serif faces. */
+/* In shares of the size, after the widest of the usual sans-serif faces. */
 static double character_width(uint32_t c)
 {
     if (c >= 0x1100)
         return c >= 0x2000 && c < 0x2e80 ? 0.75 : 1.05;
     if (c >= 0x80)
-        return 0.62;
+        return 0.66;
     if (c == '\0' || strchr("iljI.,:;'|!`", (int)c) != NULL)
-        return 0.29;
+        return 0.31;
     if (strchr(" ftr()[]/\\-\"", (int)c) != NULL)
-        return 0.37;
+        return 0.4;
     if (strchr("mwMW@%", (int)c) != NULL)
-        return 0.92;
-    return c >= 'A' && c <= 'Z' ? 0.71 : 0.58;
+        return 0.97;
+    return c >= 'A' && c <= 'Z' ? 0.73 : 0.63;
 }
 
 double svg_text_width(const char *text, double size)
@@ -213,6 +214,21 @@ void svg_text(struct svg *s, double x, double y, double size, enum svg_anchor an
     svg_add(s, "</text>\n");
 }
 
+/* Front and end of it: labels often differ at their ends only. */
+static void put_cut(struct svg *s, double size, double max_width, const char *text)
+{
+    size_t front = svg_text_fit(text, size, max_width * FRONT_SHARE), end = front;
+    uint32_t c;
+
+    while (text[end] != '\0' && svg_text_width(text + end, size) > max_width * (1 - FRONT_SHARE))
+        end += character(text + end, &c);
+    while (front > 0 && text[front - 1] == ' ')
+        front--;
+    put_escaped(s, text, front);
+    svg_add(s, "%s", ELLIPSIS);
+    svg_escaped(s, text + end);
+}
+
 void svg_text_cut(struct svg *s, double x, double y, double size, enum svg_anchor anchor, const char *fill, double max_width,
                   const char *text)
 {
@@ -222,11 +238,8 @@ void svg_text_cut(struct svg *s, double x, double y, double size, enum svg_ancho
     if (text[n] == '\0') {
         svg_escaped(s, text);
     } else {
-        n = svg_text_fit(text, size, max_width - svg_text_width(ELLIPSIS, size));
-        while (n > 0 && text[n - 1] == ' ')
-            n--;
-        put_escaped(s, text, n);
-        svg_add(s, "%s<title>", ELLIPSIS);
+        put_cut(s, size, max_width - svg_text_width(ELLIPSIS, size), text);
+        svg_add(s, "<title>");
         svg_escaped(s, text);
         svg_add(s, "</title>");
     }

@@ -36,7 +36,7 @@ void svg_dot(struct svg *s, double x, double y, double radius, const char *fill)
 
 /* A text; x, y: its base line at the anchor; size in pixels; fill NULL = the picture's own. */
 void svg_text(struct svg *s, double x, double y, double size, enum svg_anchor anchor, const char *fill, const char *text);
-/* The same, cut with an ellipsis so that it is no wider than max_width. */
+/* The same, cut in the middle with an ellipsis so that it is no wider than max_width. */
 void svg_text_cut(struct svg *s, double x, double y, double size, enum svg_anchor anchor, const char *fill, double max_width,
                   const char *text);
 /* Upwards, with its middle at x, y. */
