@@ -129,6 +129,8 @@ static bool report(struct mix *m)
     struct run_phase *p, *first = NULL;
     bool good = true;
 
+    if (mode_was_interrupted())
+        printf("ended early: interrupted\n");
     printf("Total time run:         %.6g\n", r->seconds);
     for (size_t i = 0; i < ARRAY_LEN(kinds); i++) {
         mix_kind_print(stdout, r, kinds[i]);
@@ -166,7 +168,9 @@ static bool run_load(struct mix *m)
 
     mode_run_begin(&m->run);
     mix_table_begin(&m->table, stdout);
+    mode_catch_interrupts(m->load);
     rc = load_run(m->load, &plan, &m->result);
+    mode_catch_interrupts(NULL);
     if (rc != 0) {
         mode_complain("mix", "cannot begin: %s", dfs_err_text(rc));
         return false;
@@ -179,7 +183,7 @@ static bool run_load(struct mix *m)
                       m->result.error_count > 0 ? m->result.errors[0] : "unknown");
     if (m->source.rc != 0)
         mode_complain("mix", "cannot remember what was written: %s", dfs_err_text(m->source.rc));
-    return good && failed == 0 && m->source.rc == 0;
+    return good && failed == 0 && m->source.rc == 0 && !mode_was_interrupted();
 }
 
 /* Only what is still there: the list's file has every object that ever was. */

@@ -2,6 +2,7 @@
 #include "bench/mode_run.h"
 
 #include <inttypes.h>
+#include <signal.h>
 #include <stdarg.h>
 #include <stdlib.h>
 #include <string.h>
@@ -116,6 +117,42 @@ void mode_run_begin(struct mode_run *r)
     m->server_is_local = r->around.all_local;
     m->started_unix_s = clock_wall_s();
     r->begun_ns = clock_mono_ns();
+}
+
+/* ---- interrupts ---- */
+
+static struct load *interruptible; /* atomic */
+static bool interrupted;           /* atomic */
+
+static void on_interrupt(int number)
+{
+    struct load *l = __atomic_load_n(&interruptible, __ATOMIC_ACQUIRE);
+    (void)number;
+    __atomic_store_n(&interrupted, true, __ATOMIC_RELAXED);
+    if (l != NULL)
+        load_stop(l);
+}
+
+void mode_catch_interrupts(struct load *l)
+{
+    static const int numbers[] = {SIGINT, SIGTERM};
+    struct sigaction sa = {.sa_flags = SA_RESETHAND};
+
+    sa.sa_handler = on_interrupt;
+    if (l == NULL)
+        sa.sa_handler = SIG_DFL;
+    __atomic_store_n(&interruptible, l, __ATOMIC_RELEASE);
+    for (size_t i = 0; i < ARRAY_LEN(numbers); i++) {
+        struct sigaction before;
+        /* What whoever started this program ignores stays ignored. */
+        if (sigaction(numbers[i], NULL, &before) == 0 && before.sa_handler != SIG_IGN)
+            sigaction(numbers[i], &sa, NULL);
+    }
+}
+
+bool mode_was_interrupted(void)
+{
+    return __atomic_load_n(&interrupted, __ATOMIC_RELAXED);
 }
 
 int mode_run_add(struct mode_run *r, const struct load_result *load, enum load_kind kind, const char *name, double start_s,

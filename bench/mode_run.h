@@ -12,6 +12,7 @@
 #ifndef DFS_BENCH_MODE_RUN_H
 #define DFS_BENCH_MODE_RUN_H
 
+#include <stdbool.h>
 #include <stdio.h>
 
 #include "bench/load.h"
@@ -52,6 +53,11 @@ struct load_options mode_load_options(const struct mode_run *r, uint64_t object_
 
 /* Asks the servers, then starts the clock of the run. */
 void mode_run_begin(struct mode_run *r);
+/* From here on a first SIGINT or SIGTERM ends the load under way (load_stop), so that the run is reported and cleaned up; a second
+ * one ends the program.  NULL: as before. */
+void mode_catch_interrupts(struct load *l);
+bool mode_was_interrupted(void);
+
 /* One kind of a finished load as a phase; start_s: its start, from mode_run_begin().  *out is valid until release; may be NULL.
  * 0 or DFS_ENOMEM, DFS_ETOOBIG. */
 int mode_run_add(struct mode_run *r, const struct load_result *load, enum load_kind kind, const char *name, double start_s,

@@ -143,6 +143,11 @@ static void print_ended_early(const struct objects *b, struct run_phase *p)
 {
     char text[RUN_TEXT_MAX];
 
+    if (mode_was_interrupted()) {
+        run_text_set(p->ended_early, sizeof p->ended_early, "interrupted");
+        printf("ended early: interrupted\n");
+        return;
+    }
     if (!b->result.ran_out || b->source.list_rc != 0)
         return;
     snprintf(text, sizeof text, "all %" PRIu64 " objects %s", b->direction == WRITE ? p->completed : (uint64_t)b->list.ids.count,
@@ -182,7 +187,7 @@ static bool is_good(const struct objects *b)
                       b->result.error_count > 0 ? b->result.errors[0] : "unknown");
     if (b->source.list_rc != 0)
         mode_complain("objects", "cannot write list '%s': %s", b->list.path, dfs_err_text(b->source.list_rc));
-    return failed == 0 && b->source.list_rc == 0;
+    return failed == 0 && b->source.list_rc == 0 && !mode_was_interrupted();
 }
 
 /* The list of a run that wrote: sealed, or emptied into deletes. */
@@ -211,7 +216,9 @@ static int run(struct objects *b)
     print_start(b);
     mode_run_begin(&b->run);
     objects_table_begin(&b->table, stdout, b->o->show_time);
+    mode_catch_interrupts(b->load);
     rc = load_run(b->load, &plan, &b->result);
+    mode_catch_interrupts(NULL);
     if (rc != 0) {
         drop_new_list(b);
         return mode_complain("objects", "cannot begin: %s", dfs_err_text(rc));

@@ -4,6 +4,7 @@ two names side by side, and that nothing wrong passes for right.
 scale: every"""
 import glob
 import json
+import os
 import re
 import signal
 
@@ -109,6 +110,36 @@ def write_two_names():
     c.equal('the other run is untouched', live(), made)
     c.equal('lists that are left', sorted(os.listdir(lists)), ['a.fids'])
     return made
+
+
+def drop_cache():
+    """Takes the volumes out of the page cache; False where they have no disk below them."""
+    for path in glob.glob(os.path.join(s.data, '*.dat')):
+        f = os.open(path, os.O_RDONLY)
+        os.fsync(f)
+        os.posix_fadvise(f, 0, 0, os.POSIX_FADV_DONTNEED)
+        os.close(f)
+    return run(['stat', '-f', '-c', '%T', s.data])[1].strip() in ('ext2/ext3', 'xfs')
+
+
+def read_cold(made):
+    on_disk = drop_cache()
+    a, _ = bench('objects', '60', 'seq', '-run-name', 'a', name='seq from the disk')
+    m = re.search(r'^Server read from disk: +([\d.]+) MB of ([\d.]+) MB sent$', a, re.M)
+    c.ok('what was sent is known', m and near(float(m.group(2)), made * SIZE / 2**20, 0.02), a)
+    c.ok('and that it came from the disk', not on_disk or (m and float(m.group(1)) > 0.9 * float(m.group(2))), a)
+
+
+def interrupt():
+    before = live()
+    p = subprocess.Popen([o.dfs, 'benchmark', 'objects', '60', 'write', '-run-name', 'i', '-b', '4k', *COMMON], stdout=subprocess.PIPE,
+                         stderr=subprocess.PIPE, text=True, cwd=s.folder)
+    while not re.match(r' +1 ', p.stdout.readline() or ' 1 '):
+        pass
+    p.send_signal(signal.SIGINT)
+    a, err = p.communicate(timeout=100)
+    c.ok('SIGINT: reported, cleaned up, no success', p.returncode == 1 and 'ended early: interrupted' in a and 'Removed' in a and
+         live() == before, a + err)
 
 
 def read_all(made):
@@ -245,7 +276,9 @@ def words():
 
 made = write_two_names()
 if made:
+    read_cold(made)
     read_all(made)
+    interrupt()
     wrong_is_not_right(made)
     clean(made)
 bounded()
