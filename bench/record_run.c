@@ -99,6 +99,12 @@ static void wait_for_start(struct record_run *r, uint64_t start_ns)
     }
 }
 
+static void tell_load(const struct record_run *r, enum record_step step, struct load *l)
+{
+    if (r->o.on_load != NULL && step != RECORD_DELETE)
+        r->o.on_load(l);
+}
+
 int record_run_phase(struct record_run *r, const struct record_phase *phase, struct record_outcome *out,
                      char error[RECORD_ERROR_MAX])
 {
@@ -116,7 +122,9 @@ int record_run_phase(struct record_run *r, const struct record_phase *phase, str
     record_set_begin(r->set, phase->step, phase->jobs, phase->once);
     wait_for_start(r, phase->start_ns);
     load_result_init(&result);
+    tell_load(r, phase->step, r->load);
     rc = load_run(r->load, &plan, &result);
+    tell_load(r, phase->step, NULL);
     if (rc == 0) {
         rc = record_outcome_init(out);
         if (rc == 0)
@@ -148,7 +156,7 @@ static int sweep(struct record_run *r, enum record_step step, uint64_t wanted, d
         return rc;
     *seconds = out.seconds;
     if (record_set_present(r->set) != wanted) {
-        bool stopped = __atomic_load_n(&r->stopped, __ATOMIC_RELAXED) && record_outcome_error(&out)[0] == '\0';
+        bool stopped = record_outcome_error(&out)[0] == '\0';
         rc = stopped ? DFS_ECANCELLED : DFS_EIO;
         snprintf(error, RECORD_ERROR_MAX, "%s", stopped ? "stopped" : record_outcome_error(&out));
     }

@@ -16,6 +16,8 @@ struct record_run_options {
     bool fsync, use_public_url, no_verify;
     uint32_t timeout_ms;     /* of one request */
     uint32_t loops;          /* 0 = by the machine */
+    /* Called with the load client before each phase but deletes and with NULL after it, for who gets a signal.  May be NULL. */
+    void (*on_load)(struct load *l);
 };
 
 struct record_run;

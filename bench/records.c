@@ -26,6 +26,7 @@ struct record_run_options records_run_options(const struct records *r)
         .no_verify = o->no_verify,
         .timeout_ms = o->timeout_ms,
         .loops = o->loops,
+        .on_load = mode_catch_interrupts,
     };
 }
 
@@ -86,6 +87,8 @@ static int announce(struct records *r)
     struct record_need need = record_plan_need(&r->plan);
     char error[RECORD_ERROR_MAX];
 
+    if (mode_run_open_files(&r->run) != 0)
+        return 1;
     record_report_plan(stdout, &r->plan, 1, r->o.ops ? 0 : r->runtime_s);
     fflush(stdout);
     if (reach_master(r) != 0)
@@ -151,7 +154,10 @@ static int run_once(struct records *r, struct record_run *run)
     mode_run_begin(&r->run);
     if (record_run_phase(run, &phase, &out, error) != 0)
         return records_complain("%s", error);
-    if (out.ran_out && r->runtime_s > 0)
+    if (mode_was_interrupted()) {
+        r->good = false;
+        printf("ended early, after %.2f s: interrupted\n", out.seconds);
+    } else if (out.ran_out && r->runtime_s > 0)
         printf("ended early, after %.2f s: every record was written\n", out.seconds);
     if (records_keep(r, &out, "", 0) != 0)
         r->good = false;
@@ -204,6 +210,8 @@ static int run_ops(struct records *r, struct record_run *run)
         if (records_keep(r, &out, ops_steps[i].name, start_s) != 0)
             r->good = false;
         record_outcome_release(&out);
+        if (mode_was_interrupted())
+            return records_complain("interrupted");
         if (!r->good)
             return 1;
     }

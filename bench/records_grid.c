@@ -95,6 +95,8 @@ static int run_cell(struct grid *g, uint32_t row, uint32_t col)
             set_cell(run_grid_cell(g->cells[s], row, col), &out.sides[s]);
     rc = records_keep(r, &out, name, start_s);
     record_outcome_release(&out);
+    if (mode_was_interrupted())
+        return records_complain("interrupted");
     return rc != 0 || !r->good ? 1 : 0;
 }
 
@@ -161,6 +163,8 @@ static int prepare(struct grid *g)
     struct record_run_options o = records_run_options(r);
     char error[RECORD_ERROR_MAX];
 
+    if (mode_run_open_files(&r->run) != 0)
+        return 1;
     if (r->o.clients[0] != '\0' && record_fleet_new(r->o.clients, r->o.masters, &g->fleet, error) != 0)
         return records_complain("%s", error);
     set_rows(g);

@@ -172,7 +172,21 @@ for words, expect, why in (
     out, err = records(*words, expect=expect, name='refused: ' + ' '.join(words))
     lines = [x for x in err.splitlines() if x.startswith('dfs')]
     c.ok(f'{" ".join(words)}: one line says why', len(lines) == 1 and why in lines[0], err)
+out, err = records('-rw', 'write', '-json', 'no/such/folder/x.json', expect=1, name='refused: a report that cannot be')
+c.ok('a report that cannot be: named', err.count('\n') == 1 and 'no/such/folder' in err, err)
 c.equal('refused: nothing was written', answered('PUT') - before, 0)
+
+# ---- an interrupt: the run is reported and cleaned up ----
+
+reads = answered('GET')
+p = subprocess.Popen([o.dfs, 'benchmark', 'records', '-rw', 'randread', '-numjobs', '2', '-size', SIZE, '-runtime', '300s',
+                      '-collection', 'int', *COMMON], stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, cwd=s.folder)
+wait_for('reads', lambda: answered('GET') > reads + 50, 60)
+p.send_signal(signal.SIGINT)
+out, err = p.communicate(timeout=60)
+c.equal('SIGINT: exit 1', p.returncode, 1)
+c.ok('SIGINT: the block is there, and why it is short', 'interrupted' in out and block(out, 'read') is not None, out)
+c.equal('SIGINT: what was written is deleted', stored('int')[1], 2 * NEEDLES)
 
 # ---- agents ----
 
