@@ -219,8 +219,8 @@ static int listen_address(const struct mode_options *o, struct addr *out)
     if (rc != 0)
         return complain("listen on", o->listen, rc);
     if (agent_address_is_any(&sa) && !o->listen_to_all)
-        return mode_complain(
-            MODE_NAME, "-listen %s is every network, and nobody is asked who he is: name an address, or say -listenToAll", o->listen);
+        return mode_complain(MODE_NAME, "-listen %s is every network, and nobody is asked who he is: name one, or say -listenToAll",
+                             o->listen);
     return 0;
 }
 
