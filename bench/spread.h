@@ -11,6 +11,7 @@ struct spread {
     double min, max;
 };
 
+/* One more. */
 void spread_add(struct spread *s, double v);
 
 /* Of the sample (n - 1); 0 below two numbers. */
