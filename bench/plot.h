@@ -26,8 +26,8 @@ void plot_options_init(struct plot_options *o);
 /* The whole page as SVG, 800 pixels wide; runs: 1 .. PLOT_RUNS_MAX, borrowed.  0, DFS_ENOMEM, DFS_ETOOBIG, DFS_EIO. */
 int plot_write(FILE *out, struct run_result *const *runs, uint32_t count);
 
-/* `dfs benchmark plot`: argv are the reports.  Blocks; returns the exit status: 0 drawn; 1 a file could not be read or written, is no
- * report or is damaged (one line on standard error says which); 2 wrong words. */
+/* `dfs benchmark plot`: argv are the reports.  Blocks; returns the exit status: 0 drawn; 1 a file could not be read or written,
+ * is no report or is damaged (one line on standard error says which); 2 wrong words. */
 int plot_main(const struct plot_options *o, int argc, char **argv);
 
 #endif

@@ -110,6 +110,7 @@ struct run_result {
     uint32_t grid_count;
 };
 
+/* Empty, and every figure unknown that may be. */
 void run_result_init(struct run_result *r);
 /* Idempotent. */
 void run_result_release(struct run_result *r);

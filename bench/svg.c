@@ -85,7 +85,8 @@ void svg_add(struct svg *s, const char *fmt, ...)
 static size_t character(const char *text, uint32_t *code)
 {
     const unsigned char *s = (const unsigned char *)text;
-    size_t len = s[0] < 0x80 ? 1 : s[0] >= 0xc2 && s[0] <= 0xdf ? 2 : (s[0] & 0xf0) == 0xe0 ? 3 : s[0] >= 0xf0 && s[0] <= 0xf4 ? 4 : 0;
+    unsigned char b = s[0];
+    size_t len = b < 0x80 ? 1 : b >= 0xc2 && b <= 0xdf ? 2 : (b & 0xf0) == 0xe0 ? 3 : b >= 0xf0 && b <= 0xf4 ? 4 : 0;
     static const uint32_t least[] = {0, 0, 0x80, 0x800, 0x10000};
     uint32_t c = len == 1 ? s[0] : len == 2 ? s[0] & 0x1f : len == 3 ? s[0] & 0x0f : s[0] & 7;
 

@@ -21,6 +21,7 @@ struct svg {
 
 enum svg_anchor { SVG_START, SVG_MIDDLE, SVG_END };
 
+/* An empty text. */
 void svg_init(struct svg *s);
 void svg_release(struct svg *s);
 
@@ -29,6 +30,7 @@ void svg_add(struct svg *s, const char *fmt, ...) __attribute__((format(printf, 
 /* With & < > " as entities, and control bytes and what is no UTF-8 replaced: valid in an element and in an attribute. */
 void svg_escaped(struct svg *s, const char *text);
 
+/* A straight line, of one pixel. */
 void svg_line(struct svg *s, double x1, double y1, double x2, double y2, const char *stroke);
 /* opacity 0 .. 1. */
 void svg_rect(struct svg *s, double x, double y, double width, double height, const char *fill, double opacity);
