@@ -2,6 +2,7 @@
 #include <unistd.h>
 
 #include "bench/benchmark_run.h"
+#include "bench/run_histogram.h"
 #include "needle/check.h"
 #include "needle/err.h"
 #include "net/jsonw.h"
@@ -64,6 +65,8 @@ static void put_latency(struct jsonw *w, struct latency *l)
     for (size_t i = 0; i < ARRAY_LEN(percentiles); i++)
         jsonw_put_double(w, percentiles[i].key, latency_fine_percentile_ms(l, percentiles[i].percent));
     jsonw_object_end(w);
+    /* For `dfs benchmark plot`; without memory for it the report has none, and stays one. */
+    (void)run_histogram_put(w, "histogram", l);
     jsonw_object_end(w);
 
     put_summary(w, "latency_printed_ms", &coarse);
