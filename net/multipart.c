@@ -346,23 +346,34 @@ static bool is_zero(block b)
     return (half[0] | half[1]) == 0;
 }
 
-/* memmem(), which takes a third of the time that a large form costs outside the kernel, at twice its pace: a delimiter is looked
- * for by its first and its last byte, 64 places at a time.  Its first byte stands nowhere else in it, so that places that turn out
- * to be none cost no more than the bytes they are like. */
+/* What a delimiter is looked for by: its first byte and its last. */
+struct probe {
+    block first, last;
+    size_t apart;
+};
+
+/* Places at p, as many as a block has, where both stand. */
+static inline block hits_at(const struct probe *probe, const char *p)
+{
+    return (block)(block_of(p) == probe->first) & (block)(block_of(p + probe->apart) == probe->last);
+}
+
+/* memmem() at one and a half to twice its pace: 64 places at a time.  The delimiter's first byte stands nowhere else in it, so that
+ * places that turn out to be none cost no more than the bytes they are like. */
 static const char *find_delim(struct bytes in, const char *delim, size_t len)
 {
     const block zero = {0};
-    const block first = zero + (unsigned char)delim[0], last = zero + (unsigned char)delim[len - 1];
+    const struct probe probe = {zero + (unsigned char)delim[0], zero + (unsigned char)delim[len - 1], len - 1};
     size_t at = 0;
 
     for (; at + BLOCKS * BLOCK_BYTES + len - 1 <= in.n; at += BLOCKS * BLOCK_BYTES) {
-        const char *p = in.p + at;
-        block hits = zero;
-        for (size_t i = 0; i < BLOCKS; i++)
-            hits |= (block)((block_of(p + i * BLOCK_BYTES) == first) & (block_of(p + i * BLOCK_BYTES + len - 1) == last));
-        if (is_zero(hits))
+        const char *p = in.p + at, *found;
+        /* Written out: as a loop it is not unrolled, and twice as slow. */
+        block low = hits_at(&probe, p) | hits_at(&probe, p + BLOCK_BYTES);
+        block high = hits_at(&probe, p + 2 * BLOCK_BYTES) | hits_at(&probe, p + 3 * BLOCK_BYTES);
+        if (is_zero(low | high))
             continue;
-        const char *found = memmem(p, BLOCKS * BLOCK_BYTES + len - 1, delim, len);
+        found = memmem(p, BLOCKS * BLOCK_BYTES + len - 1, delim, len);
         if (found != NULL)
             return found;
     }
