@@ -51,6 +51,16 @@ DEPS_BUILD := gcc make pkg-config libevent-dev libleveldb-dev libsodium-dev libi
 DEPS_TEST := libcmocka-dev clang libclang-rt-14-dev python3 python3-venv curl strace mandoc binutils xz-utils
 DEPS_BENCH := wrk nginx-light strace fio
 SUDO := $(if $(filter 0,$(shell id -u)),,sudo)
+# The last line of a recipe that has collected names in $missing.  Who may not install is told what to ask for.  sudo drops the
+# caller's environment, so the variable that keeps apt from asking questions is set behind it.
+INSTALL_MISSING = if [ -n "$$missing" ]; then \
+		ask="run this as root, then make again: apt-get install --no-install-recommends$$missing"; \
+		command -v apt-get >/dev/null || { echo "there is no apt-get here to install what is missing:$$missing" >&2; exit 1; }; \
+		test -z "$(SUDO)" || command -v sudo >/dev/null || { echo "not root, and no sudo; $$ask" >&2; exit 1; }; \
+		echo "installing:$$missing"; \
+		{ $(SUDO) apt-get update -qq && $(SUDO) env DEBIAN_FRONTEND=noninteractive DEBCONF_NOWARNINGS=yes \
+			apt-get install -y -qq --no-install-recommends $$missing >/dev/null; } || \
+			{ echo "could not install; $$ask" >&2; exit 1; }; fi
 
 all: dfs ## build the program; it is left at ./dfs
 
@@ -75,6 +85,7 @@ $(SRC:%.c=$(B)/%.o) $(SUPPORT_OBJ) $(TEST_BIN): | $(PBC)
 
 $(B)/gen/%.pb-c.c: %.proto
 	@echo "  PROTO $<"
+	$(Q)command -v protoc-c >/dev/null || { echo "protoc-c is missing: \`make deps\` installs all that building needs" >&2; exit 1; }
 	$(Q)mkdir -p $(B)/gen
 	$(Q)protoc-c --c_out=$(B)/gen $<
 
@@ -107,16 +118,12 @@ deps: ## install what building and testing needs (Debian 12; root or sudo)
 	@missing=""; for p in $(DEPS_BUILD) $(DEPS_TEST); do \
 		dpkg-query -W -f='$${Status}' $$p 2>/dev/null | grep -q 'ok installed' || missing="$$missing $$p"; done; \
 	command -v node >/dev/null && command -v npm >/dev/null || missing="$$missing nodejs npm"; \
-	if [ -n "$$missing" ]; then echo "installing:$$missing"; \
-		$(SUDO) apt-get update -qq && \
-		DEBIAN_FRONTEND=noninteractive $(SUDO) apt-get install -y -qq --no-install-recommends $$missing >/dev/null; fi
+	$(INSTALL_MISSING)
 
 deps-bench: deps ## what the benchmarks need beside it: a load generator, nginx as a yardstick, fio
 	@missing=""; for p in $(DEPS_BENCH); do command -v $${p%-light} >/dev/null || test -x /usr/sbin/$${p%-light} || \
 		missing="$$missing $$p"; done; \
-	if [ -n "$$missing" ]; then echo "installing:$$missing"; \
-		$(SUDO) apt-get update -qq && \
-		DEBIAN_FRONTEND=noninteractive $(SUDO) apt-get install -y -qq --no-install-recommends $$missing >/dev/null; fi
+	$(INSTALL_MISSING)
 
 demo: deps ## a store on this machine, a file put and fetched, the benchmark
 	@$(SUBMAKE) dfs
