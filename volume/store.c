@@ -75,6 +75,7 @@ int store_open(const struct store_options *o, struct store **out)
         return DFS_ENOMEM;
     s->options = *o;
     atomic_init(&s->size_limit_bytes, o->size_limit_bytes);
+    pthread_mutex_init(&s->preallocating, NULL);
     pthread_mutex_init(&s->lock, NULL);
     pthread_cond_init(&s->loaded, NULL);
     rc = store_table_init(s);
@@ -240,6 +241,7 @@ void store_free(struct store *s)
         chunk_pool_free(s->chunks);
     pthread_cond_destroy(&s->loaded);
     pthread_mutex_destroy(&s->lock);
+    pthread_mutex_destroy(&s->preallocating);
     free(s);
 }
 

@@ -55,6 +55,7 @@ struct store {
     struct disk_location *locations[STORE_LOCATIONS_MAX];
     _Atomic(struct volume_table *) table; /* read without a lock; changed under the lock */
 
+    pthread_mutex_t preallocating; /* taken alone: see preallocate.c */
     pthread_mutex_t lock;
     pthread_cond_t loaded; /* a location has finished loading */
     uint32_t loading_locations;

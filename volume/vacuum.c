@@ -15,6 +15,7 @@
 #include "net/clock.h"
 #include "net/log.h"
 #include "volume/disk_location.h"
+#include "volume/preallocate.h"
 #include "volume/store.h"
 #include "volume/vacuum_run.h"
 
@@ -445,16 +446,13 @@ static int swap_held(struct vacuum *r, struct vacuum_call *c)
 /* Room for it to grow into again, if the disk has that and its reserve. */
 static void preallocate(struct volume *v, uint64_t bytes)
 {
-    const struct store_options *o = store_options_get(v->store);
     struct vacuum_call c = {.volume = v, .bytes = bytes};
     struct volume_gen *g;
-    struct disk_space space;
 
-    if (bytes == 0 || (atomic_load(&v->no_write) & VOLUME_SEALED) != 0 || disk_space(v->location->dir, &space) != 0 ||
-        space.free_bytes < bytes + o->min_free_bytes + (uint64_t)((double)space.total_bytes * o->min_free_percent / 100))
+    if (bytes == 0 || (atomic_load(&v->no_write) & VOLUME_SEALED) != 0)
         return;
     g = volume_gen_ref(v);
-    if (g != NULL && disk_preallocate(g->fd, 0, bytes) == 0)
+    if (g != NULL && volume_preallocate(v->location, g->fd, bytes) == 0)
         (void)on_writer_at_once(&c, run_preallocated);
     volume_gen_unref(g);
 }

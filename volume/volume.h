@@ -12,6 +12,7 @@
  * volume_gen_ref().
  *
  * LOCK ORDER: store->lock > location->lock > volume->lock (names, counters for /status; never held over a file call by a loop).
+ * store->preallocating is taken alone, and held over the call that reserves blocks.
  *
  * INVARIANTS
  *   1. A record is published in the map only after its bytes are written and, in `group`, synced.

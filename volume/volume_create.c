@@ -10,6 +10,7 @@
 #include "needle/err.h"
 #include "net/clock.h"
 #include "net/log.h"
+#include "volume/preallocate.h"
 #include "volume/store_internal.h"
 #include "volume/vacuum.h"
 #include "volume/volume_vif.h"
@@ -52,32 +53,27 @@ static int clear_leftovers(const struct volume *v)
     return rc == 0 ? volume_remove_folder(path_of(v, VOLUME_LDB_SUFFIX, path)) : rc;
 }
 
-/* Blocks for the volume to grow into, when there is room for them and the reserve.  Never an error: without, it grows as it
- * goes. */
+/* Never an error: without, it grows as it goes. */
 static void preallocate(struct volume *v, int fd, uint64_t bytes)
 {
     struct disk_location *loc = v->location;
-    const struct store_options *o = store_options_get(v->store);
-    uint64_t reserve = o->min_free_bytes > o->stage_bytes ? o->min_free_bytes : o->stage_bytes;
-    struct disk_space space;
     int rc;
 
-    if (bytes == 0 || disk_space(loc->dir, &space) != 0)
+    if (bytes == 0)
         return;
-    reserve += (uint64_t)((double)space.total_bytes * o->min_free_percent / 100);
-    if (space.free_bytes < bytes || space.free_bytes - bytes < reserve) {
+    rc = volume_preallocate(loc, fd, bytes);
+    if (rc == DFS_EFULL) {
         if (!atomic_exchange(&loc->no_room_told, true))
             log_warning("data folder '%s' has no room to preallocate %" PRIu64 " bytes: volumes grow as they are written",
                         loc->dir_as_given, bytes);
         return;
     }
-    rc = disk_preallocate(fd, 0, bytes);
     if (rc == 0) {
         v->preallocated_bytes = bytes;
         return;
     }
     if (rc != DFS_EUNSUPPORTED)
-        log_warning("cannot preallocate '%s.dat': %s", v->base, strerror(errno));
+        log_warning("cannot preallocate '%s.dat': %s", v->base, dfs_err_text(rc));
     /* Some of it may have been given before it ran out. */
     if (disk_truncate(fd, SUPERBLOCK_BYTES) != 0)
         log_warning("cannot give back what was preallocated of '%s.dat': %s", v->base, strerror(errno));

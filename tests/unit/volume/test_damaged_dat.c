@@ -1,5 +1,5 @@
-/* One damaged byte of a .dat, or a damaged header, or a lost end; at every place that a checksum does not cover and in some that one does, with and without an index:
- * what is whole is served right, and nobody gets a file as it was before.
+/* One damaged byte of a .dat, or a damaged header, or a lost end; at every place that a checksum does not cover and in some that
+ * one does, with and without an index: what is whole is served right, and nobody gets a file as it was before.
  *
  * With an index the damaged file itself is right, an error, or (a tombstone) still deleted.  Without one the header is all that
  * knows an id: where the damage hits id or cookie, that file alone may be anything; where it hits anything else, it may not be an

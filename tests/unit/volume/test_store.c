@@ -2,6 +2,7 @@
 #include "volume/store.h"
 
 #include <errno.h>
+#include <pthread.h>
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stdatomic.h>
@@ -9,6 +10,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
+#include <sys/statvfs.h>
 #include <unistd.h>
 
 #include <cmocka.h>
@@ -219,6 +221,91 @@ static void test_preallocation(void **state)
     assert_true(blocks_of("3.dat") < 1 << 20);
     assert_int_equal(vrig_file_bytes(dir, "3.dat"), 8);
     vrig_close(s);
+}
+
+/* A disk of a given room: statvfs tells it, fallocate takes of it and dawdles first, as a large one does. */
+static struct {
+    struct disk_ops ops;
+    _Atomic int64_t free_bytes;
+    atomic_uint refused;
+} room;
+
+#define ROOM_BLOCK_BYTES 4096
+
+static int room_statvfs(const char *path, struct statvfs *out)
+{
+    int rc = disk_system_ops()->statvfs(path, out);
+
+    out->f_frsize = ROOM_BLOCK_BYTES;
+    out->f_bavail = (fsblkcnt_t)(atomic_load(&room.free_bytes) / ROOM_BLOCK_BYTES);
+    out->f_blocks = (64 << 20) / ROOM_BLOCK_BYTES;
+    return rc;
+}
+
+static int room_fallocate(int fd, int mode, off_t pos, off_t bytes)
+{
+    (void)fd;
+    (void)mode;
+    (void)pos;
+    (void)usleep(20000);
+    if (atomic_fetch_sub(&room.free_bytes, bytes) >= bytes)
+        return 0;
+    atomic_fetch_add(&room.free_bytes, bytes);
+    atomic_fetch_add(&room.refused, 1);
+    errno = ENOSPC;
+    return -1;
+}
+
+struct growth {
+    pthread_t thread;
+    struct store *s;
+    uint32_t id;
+    int rc;
+};
+
+static void *grow_one(void *arg)
+{
+    struct growth *g = arg;
+    char reason[256];
+
+    g->rc = store_allocate(g->s, g->id, BYTES_NONE, no_copies, no_ttl, 3, 16 << 20, reason);
+    return NULL;
+}
+
+/* A master asks for several at once.  One that finds the room that another is about to take would fill the disk up. */
+static void test_preallocation_at_once(void **state)
+{
+    struct growth all[4];
+    char *own = tmpdir_new("room");
+    struct store *s;
+
+    (void)state;
+    room.ops = *disk_system_ops();
+    room.ops.statvfs = room_statvfs;
+    room.ops.fallocate = room_fallocate;
+    atomic_store(&room.refused, 0);
+    atomic_store(&room.free_bytes, 60 << 20); /* three would fit, the third without a reserve */
+    fault_remove();
+    disk_set_ops(&room.ops);
+    s = vrig_open(own);
+    s->options.stage_bytes = 0;
+    s->options.min_free_percent = 0;
+    s->options.min_free_bytes = 20 << 20;
+    atomic_store(&room.free_bytes, 60 << 20); /* the ballast took some */
+    for (uint32_t i = 0; i < ARRAY_LEN(all); i++) {
+        all[i] = (struct growth){.s = s, .id = i + 1};
+        assert_int_equal(pthread_create(&all[i].thread, NULL, grow_one, &all[i]), 0);
+    }
+    for (uint32_t i = 0; i < ARRAY_LEN(all); i++) {
+        (void)pthread_join(all[i].thread, NULL);
+        assert_int_equal(all[i].rc, 0);
+        assert_true(has(s, i + 1));
+    }
+    assert_int_equal(atomic_load(&room.refused), 0);
+    assert_int_equal(atomic_load(&room.free_bytes), 28 << 20);
+    vrig_close(s);
+    disk_set_ops(NULL);
+    tmpdir_free(own);
 }
 
 /* Each call of it fails once: either there is a volume, or nothing of one. */
@@ -863,6 +950,7 @@ int main(void)
         T(test_slots_run_out),
         T(test_width_of_new_volumes),
         T(test_preallocation),
+        T(test_preallocation_at_once),
         T(test_every_call_of_allocate_fails),
         T(test_index_without_its_dat),
         T(test_delete),
