@@ -106,12 +106,24 @@ static int command_main(enum command_id cmd, int argc, char **argv)
     return rc;
 }
 
+static int no_command(const char *name)
+{
+    const char *near = command_nearest(name);
+
+    if (near != NULL)
+        fprintf(stderr, "dfs: no command '%s'; the nearest is %s\n", name, near);
+    else
+        fprintf(stderr, "dfs: no command '%s'; `dfs help` lists them\n", name);
+    return EXIT_USAGE;
+}
+
 static int help_main(int argc, char **argv)
 {
     int words, skip = argc > 0 && argv[0][0] == '-' ? 1 : 0;
     int cmd = command_find(argc - skip, argv + skip, &words);
 
-    if (argc == 0) {
+    /* The list says all there is of these two. */
+    if (argc == 0 || strcmp(argv[0], "help") == 0 || strcmp(argv[0], "version") == 0) {
         help_overview(stdout);
         return 0;
     }
@@ -119,10 +131,8 @@ static int help_main(int argc, char **argv)
         help_ini(stdout);
         return 0;
     }
-    if (cmd < 0) {
-        fprintf(stderr, "dfs: no command '%s'; `dfs help` lists them\n", argv[argc - 1]);
-        return EXIT_USAGE;
-    }
+    if (cmd < 0)
+        return no_command(argv[argc - 1]);
     if (strcmp(argv[0], "-man") == 0)
         help_man(stdout, (enum command_id)cmd);
     else
@@ -148,9 +158,7 @@ int main(int argc, char **argv)
         return 0;
     }
     cmd = command_find(argc - i, argv + i, &words);
-    if (cmd < 0) {
-        fprintf(stderr, "dfs: no command '%s'; `dfs help` lists them\n", argv[i]);
-        return EXIT_USAGE;
-    }
+    if (cmd < 0)
+        return no_command(argv[i]);
     return command_main((enum command_id)cmd, argc - i - words, argv + i + words);
 }

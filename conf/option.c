@@ -288,8 +288,10 @@ static const char *check_range(const struct option *o, double v, char *buf, size
 {
     if ((o->min == 0 && o->max == 0) || (v >= o->min && v <= o->max))
         return NULL;
-    snprintf(buf, cap, "must be %.15g to %.15g%s%s", o->min, o->max, o->unit != NULL ? " " : "",
-             o->unit != NULL ? o->unit : "");
+    /* "port" says what the number is, not what it counts. */
+    const char *unit = o->unit == NULL || strcmp(o->unit, "port") == 0 ? "" : o->unit;
+
+    snprintf(buf, cap, "must be %.15g to %.15g%s%s", o->min, o->max, unit[0] != '\0' ? " " : "", unit);
     return buf;
 }
 
@@ -495,6 +497,22 @@ int command_find(int argc, char *const *argv, int *words)
         }
     }
     return found;
+}
+
+const char *command_nearest(const char *name)
+{
+    const char *near = NULL;
+    unsigned best = 2 + (unsigned)(strnlen(name, NAME_MAX_BYTES) / 3);
+
+    for (int i = 0; i < CMD_COUNT; i++) {
+        unsigned d = distance(name, command_table[i].name);
+
+        if (d <= best && d < strlen(command_table[i].name)) {
+            near = command_table[i].name;
+            best = d - (d > 0);
+        }
+    }
+    return near;
 }
 
 /* The word at i goes behind all others; each walk that does so for all words leaves them in their order. */

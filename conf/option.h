@@ -100,6 +100,8 @@ extern const struct command command_table[CMD_COUNT];
 
 /* The command that argv begins with: of two words when there is one of that name.  *words is how many it took.  -1: none. */
 int command_find(int argc, char *const *argv, int *words);
+/* What was meant by a name that is no command's: the most alike, static; NULL when none is much like it. */
+const char *command_nearest(const char *name);
 
 struct config;
 

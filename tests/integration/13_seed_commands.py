@@ -89,21 +89,27 @@ ends('a second master in the same folder', 1, ['master', '-mdir', 'm', f'-port={
 ends('a second volume server in the same folder', 1,
      ['volume', '-dir', 'v', f'-port={free_port()}', f'-port.grpc={free_port()}', f'-master=127.0.0.1:{m}'], folder=folder)
 ends('a port that is taken', 1, ['master', '-mdir', 'm2', f'-port={m}', f'-port.grpc={free_port()}'], str(m), folder=folder)
+with open(os.path.join(folder, 'a-file'), 'w'):
+    pass
+ends('a file where a folder should be', 1, ['master', '-mdir', 'a-file', f'-port={free_port()}', f'-port.grpc={free_port()}'],
+     'Not a directory', folder=folder)
 c.equal('apart: volume server ends with', dv.end(), 0)
 c.equal('apart: master ends with', dm.end(), 0)
 
 # Help, versions, mistakes.
-for words in (['server', '-h'], ['server', '-help'], ['help', 'server'], ['master', '--help'], ['volume', '-h'],
-              ['benchmark', '-h'], ['upload', '-h'], ['version'], ['help'], ['-h']):
+for words in (['server', '-h'], ['server', '-help'], ['help', 'server'], ['help', 'version'], ['help', 'help'],
+              ['master', '--help'], ['volume', '-h'], ['benchmark', '-h'], ['upload', '-h'], ['version'], ['help'], ['-h']):
     status, text = run([o.dfs, *words], 10, temp_folder())
     c.ok(' '.join(words) + ' is exit 0', status == 0 and len(text) > 10, f'{status} {text[:200]}')
 c.ok('server -h names both port options', all(w in run([o.dfs, 'server', '-h'])[1] for w in ('-master.port', '-volume.port')))
-ends('an unknown command', 2, ['serve'], 'serve')
+ends('an unknown command', 2, ['serve'], 'the nearest is server')
+ends('an unknown command like none', 2, ['xyzzyxyzzy'], '`dfs help` lists them')
+ends('help for an unknown command', 2, ['help', 'downlaod'], 'the nearest is download')
 c.equal('no command', run([o.dfs], 10)[0], 2)
 ends('an unknown option', 2, ['server', '-nosuch=1'], 'nosuch')
 ends('a value missing', 2, ['master', '-port'], 'port')
 ends('a boolean that is none', 2, ['master', '-volumePreallocate=perhaps'], 'perhaps')
-ends('a number out of range', 2, ['master', '-port=70000'], '70000')
+ends('a number out of range', 2, ['master', '-port=70000'], "value '70000' of option '-port' must be 1 to 65535\n")
 ends('a port without room for gRPC', 2, ['volume', '-port=60000', '-dir=v'], 'port.grpc')
 ends('peers before there is Raft', 2, ['master', '-peers=127.0.0.1:1,127.0.0.1:2,127.0.0.1:3', '-mdir=m'])
 ends('one other peer', 2, ['master', '-ip=127.0.0.1', f'-port={free_port()}', '-peers=127.0.0.1:2', '-mdir=m'])
