@@ -207,10 +207,6 @@ int sequencer_open(const char *dir, struct loop *loop, struct work_pool *pool, s
         snprintf(s->path, sizeof s->path, "%s/state", dir) >= (int)sizeof s->path)
         goto fail;
     rc = state_folder_lock(dir, &s->lock_fd);
-    if (rc == DFS_EBUSY)
-        log_error("another master uses folder '%s'", dir);
-    else if (rc != 0)
-        log_error("cannot use folder '%s' for the master's state: %s", dir, dfs_err_text(rc));
     if (rc != 0)
         goto fail;
     rc = read_or_make(s);

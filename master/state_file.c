@@ -42,26 +42,36 @@ static int sync_parent(char *path)
     return rc;
 }
 
+/* By what the system calls it: there are fewer codes than reasons, and an operator wants to tell "permission denied" from "read
+ * only file system". */
+static int cannot(const char *what, const char *path)
+{
+    int err = errno;
+
+    log_error("cannot %s '%s' for the master's state: %s", what, path, strerror(err));
+    return dfs_err_from_errno(err);
+}
+
 static int make_folders(const char *dir)
 {
     char path[PATH_MAX];
     size_t n = strlen(dir);
 
-    if (n == 0 || n >= sizeof path)
+    if (n == 0 || n >= sizeof path) {
+        log_error("the name of the folder for the master's state has %zu bytes: 1 to %zu are possible", n, sizeof path - 1);
         return DFS_EINVAL;
+    }
     memcpy(path, dir, n + 1);
     for (size_t i = 1; i <= n; i++) {
         if (path[i] != '/' && path[i] != '\0')
             continue;
         path[i] = '\0';
         if (mkdir(path, 0750) == 0) {
-            int rc = sync_parent(path);
-
-            if (rc != 0)
-                return rc;
+            if (sync_parent(path) != 0)
+                return cannot("sync the parent of", path);
             log_info("folder '%s' was not there: made", path);
         } else if (errno != EEXIST) {
-            return dfs_err_from_errno(errno);
+            return cannot("make folder", path);
         }
         path[i] = i < n ? '/' : '\0';
     }
@@ -79,9 +89,11 @@ int state_folder_lock(const char *dir, int *fd)
         return DFS_EINVAL;
     lock = open(path, O_RDWR | O_CREAT | O_CLOEXEC, 0640);
     if (lock == -1)
-        return dfs_err_from_errno(errno);
+        return cannot("open", path);
     if (flock(lock, LOCK_EX | LOCK_NB) == -1) {
-        rc = errno == EWOULDBLOCK ? DFS_EBUSY : dfs_err_from_errno(errno);
+        rc = errno == EWOULDBLOCK ? DFS_EBUSY : cannot("lock", path);
+        if (rc == DFS_EBUSY)
+            log_error("another master uses folder '%s'", dir);
         close(lock);
         return rc;
     }

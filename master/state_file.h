@@ -6,7 +6,8 @@
 
 #define STATE_FILE_MAX 65536u
 
-/* Makes the folder (0750) and takes an exclusive lock in it, held until the descriptor is closed.  DFS_EBUSY. */
+/* Makes the folder (0750) and takes an exclusive lock in it, held until the descriptor is closed.  DFS_EBUSY: another
+ * process has it.  Every error has been logged with its reason. */
 int state_folder_lock(const char *dir, int *fd);
 
 /* malloc'd text with a closing zero.  DFS_ENOTFOUND, DFS_ETOOBIG, DFS_EIO. */

@@ -566,6 +566,8 @@ static void seal_if_full(const struct append_batch *b)
 void append_batch_fail(struct append_batch *b, int rc)
 {
     log_error("cannot append to '%s.dat' at %" PRIu64 ": %s", b->volume->base, b->written_pos, dfs_err_text(rc));
+    if (rc == DFS_ENOSPC)
+        disk_location_space_ask(b->volume->location);
     take_back_all(b, rc);
 }
 

@@ -327,23 +327,38 @@ void disk_location_free(struct disk_location *loc)
 
 /* ---- space ---- */
 
-void disk_location_space(struct disk_location *loc, struct disk_space *out)
+static int ask_space(struct disk_location *loc, struct disk_space *out)
 {
     uint64_t now_ms = clock_mono_ms();
+    int rc = disk_space(loc->dir, out);
+
+    if (rc != 0)
+        return rc;
+    pthread_mutex_lock(&loc->lock);
+    loc->space = *out;
+    loc->space_at_ms = now_ms == 0 ? 1 : now_ms; /* 0 is never */
+    pthread_mutex_unlock(&loc->lock);
+    return 0;
+}
+
+void disk_location_space(struct disk_location *loc, struct disk_space *out)
+{
     struct disk_space fresh;
     bool old;
 
     pthread_mutex_lock(&loc->lock);
     *out = loc->space;
-    old = loc->space_at_ms == 0 || now_ms - loc->space_at_ms >= LOCATION_SPACE_AGE_MS;
+    old = loc->space_at_ms == 0 || clock_mono_ms() - loc->space_at_ms >= LOCATION_SPACE_AGE_MS;
     pthread_mutex_unlock(&loc->lock);
-    if (!old || loop_current() != NULL || disk_space(loc->dir, &fresh) != 0)
-        return;
-    pthread_mutex_lock(&loc->lock);
-    loc->space = fresh;
-    loc->space_at_ms = now_ms == 0 ? 1 : now_ms;
-    pthread_mutex_unlock(&loc->lock);
-    *out = fresh;
+    if (old && loop_current() == NULL && ask_space(loc, &fresh) == 0)
+        *out = fresh;
+}
+
+void disk_location_space_ask(struct disk_location *loc)
+{
+    struct disk_space space;
+
+    (void)ask_space(loc, &space);
 }
 
 uint32_t disk_location_max_volumes(struct disk_location *loc)
@@ -487,12 +502,8 @@ static bool judge_space(struct disk_location *loc)
     struct disk_space space;
     bool was = atomic_load(&loc->low_space), low;
 
-    if (disk_space(loc->dir, &space) != 0)
+    if (ask_space(loc, &space) != 0)
         return was;
-    pthread_mutex_lock(&loc->lock);
-    loc->space = space;
-    loc->space_at_ms = clock_mono_ms() | 1;
-    pthread_mutex_unlock(&loc->lock);
     low = below(o, &space, was ? 25 : 0);
     if (!low && !atomic_load(&loc->ballast) && space.free_bytes > 8 * (uint64_t)LOCATION_BALLAST_BYTES)
         ballast_setup(loc);

@@ -77,6 +77,8 @@ uint32_t disk_location_free_slots(struct disk_location *loc);
 uint32_t disk_location_max_volumes(struct disk_location *loc);
 /* Free and total bytes, at most LOCATION_SPACE_AGE_MS old; on a loop as old as they are (it never asks the file system). */
 void disk_location_space(struct disk_location *loc, struct disk_space *out);
+/* Asks the file system at once, so that a refusal for lack of space tells how much there was.  Never on a loop. */
+void disk_location_space_ask(struct disk_location *loc);
 /* Whether the folder still is the one that was opened: nothing is created when it is not (an unmounted disk leaves an empty
  * folder).  DFS_EUNAVAILABLE. */
 int disk_location_verify(struct disk_location *loc);

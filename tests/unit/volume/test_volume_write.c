@@ -484,10 +484,13 @@ static void a_failed_write_leaves_no_trace(void **state)
     assert_int_equal(engine_put(&f->e, fid_of(1), "old", 3), 0);
     before = info(f, VOLUME);
     for (size_t i = 0; i < 4; i++) {
+        uint64_t asked = fault_count(FAULT_STATVFS);
         /* The first write, or one in the middle; whole or torn. */
         fault_add(&(struct fault_rule){.calls = FAULT(FAULT_WRITE), .path_has = ".dat", .first = i < 2 ? 1 : 3,
                                        .err = errs[i % 2], .tear = true, .tear_bytes = 1000});
         assert_int_equal(engine_put(&f->e, fid_of(1), big, 1500000), codes[i % 2]);
+        /* What the refusal says of the free space is of now. */
+        assert_true(errs[i % 2] != ENOSPC || fault_count(FAULT_STATVFS) > asked);
         fault_clear();
         assert_int_equal(engine_check(&f->e, fid_of(1), "old", 3), 0);
         assert_int_equal(info(f, VOLUME).dat_bytes, before.dat_bytes);
