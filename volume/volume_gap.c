@@ -166,6 +166,7 @@ static int walk(struct gap *g, uint64_t pos, uint64_t *stop, struct needle_scan_
 
 static int leave(struct gap *g, uint64_t from, uint64_t to, const char *what)
 {
+    g->load->tail_left |= g->at_end;
     load_remark(g->load, true, "%s in '%s.dat' at %" PRIu64 ", %" PRIu64 " bytes: left as it is", what, g->load->v->base, from,
                 to - from);
     return 0;

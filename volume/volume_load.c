@@ -25,6 +25,8 @@
 #define VERIFY_TAIL_FOREIGN ((uint64_t)8 << 20)
 /* Rows at either end of an .idx whose records are looked at to tell its width. */
 #define WIDTH_SAMPLES 32u
+/* So many of them, and none agrees with its record: no damage does that, it is the index of another volume. */
+#define FOREIGN_ROWS 8u
 
 void load_remark(struct load *l, bool damaged, const char *fmt, ...)
 {
@@ -156,11 +158,11 @@ static int row_at(struct load *l, unsigned width, uint64_t i, struct idx_row *ro
     return rc;
 }
 
-/* Of rows at both ends: how many point at a record that agrees. */
-static unsigned width_score(struct load *l, unsigned width, unsigned enough)
+/* Of rows at both ends: how many point at a record that agrees.  *looked (may be NULL): how many records were compared. */
+static unsigned width_score(struct load *l, unsigned width, unsigned enough, unsigned *looked)
 {
     uint64_t rows = l->idx_bytes / idx_row_bytes(width);
-    unsigned score = 0;
+    unsigned score = 0, compared = 0;
 
     for (uint64_t i = 0; i < rows && score < enough; i++) {
         struct needle_header h;
@@ -172,9 +174,12 @@ static unsigned width_score(struct load *l, unsigned width, unsigned enough)
             break;
         if (row.offset.units8 == 0 || needle_offset_bytes(row.offset) + NEEDLE_HEADER_BYTES > l->dat_bytes)
             continue;
+        compared++;
         if (dat_scan_header(&l->scan, needle_offset_bytes(row.offset), &h) == 0 && idx_row_agrees(&row, &h))
             score++;
     }
+    if (looked != NULL)
+        *looked = compared;
     return score;
 }
 
@@ -188,13 +193,13 @@ static unsigned default_width(const struct load *l)
 
 static void choose_width(struct load *l)
 {
-    unsigned said = l->vif.offset_width, four, five;
+    unsigned said = l->vif.offset_width, four, five, looked = 0;
 
     l->width_out = l->width = default_width(l);
-    if (l->idx_bytes == 0 || (said != 0 && width_score(l, said, 1) > 0))
+    if (l->idx_bytes == 0 || (said != 0 && width_score(l, said, 1, &looked) > 0))
         return;
-    four = width_score(l, 4, 2 * WIDTH_SAMPLES);
-    five = width_score(l, 5, 2 * WIDTH_SAMPLES);
+    four = width_score(l, 4, 2 * WIDTH_SAMPLES, NULL);
+    five = width_score(l, 5, 2 * WIDTH_SAMPLES, NULL);
     if (four == five && said == 0 && l->idx_bytes <= IDX_PIECE_BYTES) {
         /* Only rows that point at nothing (tombstones without a place): what the bytes look like. */
         uint8_t *buf = malloc(l->idx_bytes);
@@ -207,11 +212,11 @@ static void choose_width(struct load *l)
         five += guess == 5;
     }
     if (four == five) {
-        if (said != 0)
+        if (said != 0 && (four != 0 || looked < FOREIGN_ROWS))
             return; /* nothing speaks against it */
         l->width = 0;
-        load_remark(l, false, "the rows of '%s.idx' cannot be read with offsets of 4 or of 5 bytes: it is made from the .dat",
-                    l->v->base);
+        load_remark(l, false, said != 0 ? "'%s.idx' is the index of other data: it is made from the .dat" :
+                    "the rows of '%s.idx' cannot be read with offsets of 4 or of 5 bytes: it is made from the .dat", l->v->base);
         return;
     }
     l->width = four > five ? 4 : 5;
@@ -665,7 +670,7 @@ static int build(struct load *l)
 
     if (rc == 0 && !straight)
         rc = load_repair(l);
-    if (rc == 0 && l->idx_fd < 0 && l->can_write)
+    if (rc == 0 && l->idx_fd < 0 && l->can_write && !l->tail_left)
         rc = create_empty_idx(l);
     if (rc == 0) {
         write_missing_vif(l);

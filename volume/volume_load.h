@@ -49,6 +49,7 @@ struct load {
     uint64_t last_append_ns;
     struct dat_scan scan;
     bool damaged;            /* something was found that must not be repaired */
+    bool tail_left;          /* of it at the end of the .dat: there must be no new .idx, or what it leaves out passes for recent */
     char reason[256];
 };
 

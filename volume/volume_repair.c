@@ -467,7 +467,7 @@ static int keep_torn(struct repair *p)
         rc = disk_sync(l->fd);
     if (rc != 0)
         return rc == DFS_ENOSPC ? 0 : rc;
-    load_remark(l, false, "'%s.dat' ends inside a record that stands over an older one: it is kept, and is an error when it is read",
+    load_remark(l, false, "'%s.dat' ends inside a record that stands over an older one: it is kept, and an error when it is read",
                 l->v->base);
     l->dat_bytes = end;
     dat_scan_reset(&l->scan, end);
@@ -502,14 +502,17 @@ static int finish_writing(struct repair *p)
         l->idx_crc = 0;
         return load_crc_of_idx(l, 0, l->idx_bytes, &l->idx_crc);
     }
-    if (p->writing) {
+    if (p->writing && l->tail_left)
+        idx_rewrite_discard(&p->out);
+    else if (p->writing) {
         rc = idx_rewrite_commit(&p->out);
         if (rc != 0)
             idx_rewrite_discard(&p->out);
     }
     if (rc == 0)
         return 0;
-    load_remark(l, true, "'%s.idx' does not cover the .dat and cannot be written anew", l->v->base);
+    if (!l->tail_left)
+        load_remark(l, true, "'%s.idx' does not cover the .dat and cannot be written anew", l->v->base);
     disk_close(&l->idx_fd);
     l->idx_bytes = 0;
     return 0;

@@ -200,7 +200,8 @@ static void judge_key(const struct batch *b, uint32_t i, struct store *s, uint64
 
     if (!is_truth(h, key, rc, data, n) && !is_excused(h, t, key, rc)) {
         failures++;
-        print_error("version %u, %s, %s index, record %u (key %" PRIu64 "%s) byte %zu ^ %02x, %s: key %" PRIu64 " is %d, %zu bytes\n",
+        print_error("version %u, %s, %s index, record %u (key %" PRIu64 "%s) byte %zu ^ %02x, %s: key %" PRIu64
+                    " is %d, %zu bytes\n",
                     h->v.version, harm_names[t->harm], t->with_index ? "with" : "without", t->record, h->key[t->record],
                     h->newest[h->key[t->record]] == t->record ? "" : ", an old one", t->at, t->mask, when, key, rc, n);
     }
