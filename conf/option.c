@@ -426,12 +426,21 @@ int option_set(struct config *c, enum command_id cmd, const char *name, const ch
 int option_set_in_section(struct config *c, enum command_id cmd, enum command_id section, const char *name, const char *value,
                           const char *where)
 {
+    char why_buf[256], bare[4096];
+    const char *why;
     bool twice;
     const struct option *o = find(section, name, &twice);
 
     if (o == NULL)
         return complain_unknown(section, name, twice, where);
-    return option_applies(o, cmd) ? set_row(c, cmd, o, name, value, where) : 0;
+    if (option_applies(o, cmd))
+        return set_row(c, cmd, o, name, value, where);
+    /* Of a daemon that is not started: no reader of its options runs, but a mistake is told now and not when it is. */
+    if (o->type == OPTION_REFUSED || o->type == OPTION_IGNORED)
+        return 0;
+    value = unquote(value, bare, sizeof bare);
+    why = store_value(c, o, value, why_buf, sizeof why_buf);
+    return why == NULL ? 0 : complain(section, where, "value '%s' of option '-%s' %s", value, name, why);
 }
 
 int option_defaults(struct config *c)

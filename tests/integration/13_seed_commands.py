@@ -184,6 +184,9 @@ c.equal('dfs.ini: ends with', dm.end(), 0)
 with open(f + '/bad.ini', 'w') as h:
     h.write('[master]\nport = 9333\nnosuch = 1\n')
 ends('dfs.ini: an unknown name', 2, ['server', '-conf', 'bad.ini', '-dir', 'data'], 'bad.ini:3', folder=f)
+with open(f + '/other.ini', 'w') as h:
+    h.write('[volume]\nmax = 5\nport = x\n')
+ends('dfs.ini: a bad value for a daemon that is not started', 2, ['master', '-conf', 'other.ini', '-mdir', 'm'], 'other.ini:3', folder=f)
 ends('dfs.ini: not there', 2, ['server', '-conf', 'none.ini', '-dir', 'data'], 'none.ini', folder=f)
 
 # Names with and without the daemon's prefix, and the peer's.
