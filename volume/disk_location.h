@@ -47,7 +47,7 @@ struct disk_location {
 
     struct work_pool *readers;      /* cold reads, staging files, gzip */
     struct work_pool *syncers;      /* fdatasync of a batch's files side by side */
-    struct work_pool *maintenance;  /* vacuum, create, delete: one thread */
+    struct work_pool *maintenance;  /* closes generations, builds maps anew: one thread */
     struct append_queue *appends;   /* the writer thread */
     struct writeback *writeback;
     pthread_t loader;
