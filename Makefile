@@ -129,7 +129,7 @@ demo: deps ## a store on this machine, a file put and fetched, the benchmark
 	@$(SUBMAKE) dfs
 	@python3 tests/demo.py ./dfs
 
-unit: $(UNIT_BIN) ## the unit tests, in seconds
+unit: $(UNIT_BIN) ## the unit tests (a few minutes, most of them in four that damage volumes byte by byte)
 	@python3 tests/run.py --build $(B) --only unit/
 
 test: deps ## the whole suite; ends with `N passed, N failed, N skipped`
