@@ -18,7 +18,7 @@ KB = 1 if o.scale == 'full' else 4  # smaller objects where everything is slow
 SIZE = (1 << 20) // KB
 SECONDS = '2'
 
-s = Server(o.dfs, options=['-master.volumeSizeLimitMB=1024', '-master.growth=2', '-volume.max=20', '-volume.durability=none'])
+s = Server(o.dfs, options=['-master.volumeSizeLimitMB=20000', '-master.growth=2', '-volume.max=20', '-volume.durability=none'])
 lists = os.path.join(s.folder, 'lists')
 COMMON = ['-master', s.master_full, '-listDir', lists, '-idleWait', '0', '-seed', str(seed)]
 

@@ -19,7 +19,7 @@ NEEDLES = 64 if SMALL else 256  # of a job
 SIZE = str(NEEDLES * 4096)
 RUN = '1s'
 
-s = Server(o.dfs, options=['-master.volumeSizeLimitMB=1024', '-master.growth=2', '-volume.max=40', '-volume.durability=none'])
+s = Server(o.dfs, options=['-master.volumeSizeLimitMB=20000', '-master.growth=2', '-volume.max=40', '-volume.durability=none'])
 COMMON = ['-master', s.master_full, '-idleWait', '0', '-seed', str(seed)]
 
 
