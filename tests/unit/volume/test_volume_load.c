@@ -313,6 +313,7 @@ static void test_zero_tail(void **state)
     static const char zeros[9000];
     struct rig_volume b;
     struct volume_info info;
+    struct store *s;
     uint64_t end;
 
     (void)state;
@@ -320,6 +321,11 @@ static void test_zero_tail(void **state)
     end = b.dat_bytes;
     vrig_append(&b, zeros, sizeof zeros);
     vrig_write(&b, dir, "7", true);
+    /* Each killed server leaves some: nothing was torn. */
+    s = vrig_open(dir);
+    vrig_info(s, 7, &info);
+    assert_non_null(strstr(info.reason, "zeros ahead of the data"));
+    vrig_close(s);
     expect(NULL, 0, &info);
     assert_int_equal(info.no_write, 0);
     assert_int_equal(vrig_file_bytes(dir, "7.dat"), end);
