@@ -10,13 +10,14 @@
 #include <string.h>
 
 #include "needle/err.h"
+#include "net/rand.h"
 
 uint64_t dice_u64(struct dice *d)
 {
-    uint64_t x = d->state += 0x9e3779b97f4a7c15ull;
-    x = (x ^ (x >> 30)) * 0xbf58476d1ce4e5b9ull;
-    x = (x ^ (x >> 27)) * 0x94d049bb133111ebull;
-    return x ^ (x >> 31);
+    uint64_t x = rand_mix64(d->state);
+
+    d->state += 0x9e3779b97f4a7c15ull;
+    return x;
 }
 
 double dice_unit(struct dice *d)
@@ -24,7 +25,8 @@ double dice_unit(struct dice *d)
     return (double)(dice_u64(d) >> 11) * 0x1p-53;
 }
 
-double dice_normal(struct dice *d)
+/* Mean 0, deviation 1. */
+static double dice_normal(struct dice *d)
 {
     double radius = sqrt(-2 * log(1 - dice_unit(d)));
     return radius * cos(2 * M_PI * dice_unit(d));

@@ -14,8 +14,6 @@ struct dice {
 uint64_t dice_u64(struct dice *d);
 /* In [0, 1). */
 double dice_unit(struct dice *d);
-/* Mean 0, deviation 1. */
-double dice_normal(struct dice *d);
 
 /* A rank of 1..n, rank k with a probability in proportion to k^-s; s >= 0 (0: all alike), n >= 1.  n may change from call to
  * call: nothing is prepared. */

@@ -49,25 +49,13 @@ void load_result_release(struct load_result *r)
     load_result_init(r);
 }
 
-#define SUM_OF(r, field)                          \
-    uint64_t sum = 0;                             \
-    for (int k = 0; k < LOAD_KINDS; k++)          \
-        sum += (r)->kinds[k].field;               \
-    return sum
-
-uint64_t load_result_finished(const struct load_result *r)
-{
-    SUM_OF(r, finished);
-}
-
 uint64_t load_result_failed(const struct load_result *r)
 {
-    SUM_OF(r, failed);
-}
+    uint64_t sum = 0;
 
-uint64_t load_result_bytes(const struct load_result *r)
-{
-    SUM_OF(r, bytes);
+    for (int k = 0; k < LOAD_KINDS; k++)
+        sum += r->kinds[k].failed;
+    return sum;
 }
 
 /* Without memory for it a second is missing in the reports. */
@@ -167,22 +155,6 @@ void load_stop(struct load *l)
     struct load_phase *p = __atomic_load_n(&l->phase, __ATOMIC_ACQUIRE);
     if (p != NULL)
         __atomic_store_n(&p->stopped, true, __ATOMIC_RELAXED);
-}
-
-uint32_t load_servers(const struct load *l, struct addr out[LOAD_SERVERS_MAX])
-{
-    uint32_t n = 0;
-    for (uint32_t i = 0; i < l->worker_count; i++) {
-        const struct load_worker *w = l->workers[i];
-        for (uint32_t j = 0; j < w->server_count; j++) {
-            uint32_t k = 0;
-            while (k < n && (out[k].port != w->servers[j]->port || strcmp(out[k].host, w->servers[j]->host) != 0))
-                k++;
-            if (k == n && n < LOAD_SERVERS_MAX)
-                out[n++] = *w->servers[j];
-        }
-    }
-    return n;
 }
 
 /* ---- a phase ---- */

@@ -34,7 +34,6 @@
 #define LOAD_SLOTS_MAX 10000u
 #define LOAD_OBJECT_BYTES_MAX 2146435072u
 #define LOAD_BODIES_BYTES_MAX (8ull << 30) /* contents of all slots together */
-#define LOAD_SERVERS_MAX 16u         /* volume servers that are remembered */
 /* A phase without a single success for so long, and with so many failures since, is given up. */
 #define LOAD_GIVE_UP_MS 10000u
 #define LOAD_GIVE_UP_FAILURES 100u
@@ -131,10 +130,8 @@ struct load_result {
 void load_result_init(struct load_result *r);
 /* Idempotent. */
 void load_result_release(struct load_result *r);
-/* Sums over all kinds. */
-uint64_t load_result_finished(const struct load_result *r);
+/* Of all kinds together. */
 uint64_t load_result_failed(const struct load_result *r);
-uint64_t load_result_bytes(const struct load_result *r);
 
 struct load_plan {
     struct load_source source;
@@ -159,10 +156,5 @@ int load_run(struct load *l, const struct load_plan *plan, struct load_result *o
 /* Any thread, while load_run() is under way and until it returns: begin nothing more. */
 void load_stop(struct load *l);
 
-/* Addresses of the volume servers that were spoken to so far, each once; returns how many.  Between phases. */
-uint32_t load_servers(const struct load *l, struct addr out[LOAD_SERVERS_MAX]);
-
-/* The key of an object's content for payload_fill() and payload_matches(). */
-uint64_t load_content_key(uint64_t seed, const struct fid *fid, uint64_t version);
 
 #endif

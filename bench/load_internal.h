@@ -108,8 +108,6 @@ struct load_worker {
     uint64_t begin_cpu_ns, cpu_ns, verify_ns; /* CPU of this thread in the phase */
     uint64_t end_ns;           /* of its last answer */
     struct latency latency[LOAD_KINDS];
-    const struct addr *servers[LOAD_SERVERS_MAX];
-    uint32_t server_count;
 
     /* Away from the rest. */
     _Alignas(64) struct load_counters counters;

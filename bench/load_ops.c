@@ -10,16 +10,15 @@
 #include "needle/check.h"
 #include "needle/err.h"
 #include "net/clock.h"
+#include "net/rand.h"
 
 static const char upload_headers[] = "Content-Type: application/octet-stream\r\n";
 
-uint64_t load_content_key(uint64_t seed, const struct fid *fid, uint64_t version)
+/* The key of an object's content for payload_fill() and payload_matches(). */
+static uint64_t content_key(uint64_t seed, const struct fid *fid, uint64_t version)
 {
-    uint64_t x = seed + version * 0x9e3779b97f4a7c15ull;
-    x = (x ^ (x >> 30)) * 0xbf58476d1ce4e5b9ull;
-    x = (x ^ (x >> 27)) * 0x94d049bb133111ebull;
     /* Two ids of one seed and version never share a key. */
-    return (x ^ (x >> 31)) ^ fid->key;
+    return rand_mix64(seed + (version - 1) * 0x9e3779b97f4a7c15ull) ^ fid->key;
 }
 
 /* ---- texts ---- */
@@ -53,15 +52,6 @@ static void report(struct load_slot *s, const char *what, int rc)
 static int code_of(int rc, int status)
 {
     return rc != 0 ? rc : status == 404 ? DFS_ENOTFOUND : DFS_EPROTO;
-}
-
-static void remember_server(struct load_worker *w, const struct addr *addr)
-{
-    for (uint32_t i = 0; i < w->server_count; i++)
-        if (w->servers[i] == addr)
-            return;
-    if (w->server_count < LOAD_SERVERS_MAX)
-        w->servers[w->server_count++] = addr;
 }
 
 /* ---- upload ---- */
@@ -122,7 +112,6 @@ static void start_call(struct load_slot *s, const struct http_call_request *req)
     struct load_worker *w = s->worker;
     int rc;
 
-    remember_server(w, s->addr);
     rc = http_call_start(w->http, req, NULL);
     if (rc != 0) {
         report(s, verb_of(s->op.kind), rc);
@@ -140,7 +129,7 @@ static void upload(struct load_slot *s)
         load_slot_ended(s, DFS_ENOMEM);
         return;
     }
-    payload_fill(load_content_key(w->o->seed, &s->op.fid, s->op.version), 0, s->body, s->op.size_bytes);
+    payload_fill(content_key(w->o->seed, &s->op.fid, s->op.version), 0, s->body, s->op.size_bytes);
     body = bytes_of(s->body, s->op.size_bytes);
     struct http_call_request req = {
         .addr = s->addr,
@@ -281,7 +270,7 @@ static void download(struct load_slot *s)
     char range[80];
     int n = 0;
 
-    s->content_key = load_content_key(w->o->seed, &s->op.fid, s->op.version);
+    s->content_key = content_key(w->o->seed, &s->op.fid, s->op.version);
     if (s->op.length_bytes != 0)
         n = snprintf(range, sizeof range, "Range: bytes=%" PRIu64 "-%" PRIu64 "\r\n", s->op.offset_bytes,
                      s->op.offset_bytes + s->op.length_bytes - 1);

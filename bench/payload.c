@@ -7,6 +7,7 @@
 #include <string.h>
 
 #include "needle/check.h"
+#include "net/rand.h"
 
 #define GROUP_BYTES 32u
 #define GROUP_WORDS 8u
@@ -18,17 +19,9 @@ struct seed {
     uint32_t a, b;
 };
 
-static uint64_t mix64(uint64_t x)
-{
-    x += 0x9e3779b97f4a7c15ull;
-    x = (x ^ (x >> 30)) * 0xbf58476d1ce4e5b9ull;
-    x = (x ^ (x >> 27)) * 0x94d049bb133111ebull;
-    return x ^ (x >> 31);
-}
-
 static struct seed seed_of(uint64_t key)
 {
-    uint64_t m = mix64(key);
+    uint64_t m = rand_mix64(key);
     return (struct seed){key, (uint32_t)m, (uint32_t)(m >> 32)};
 }
 
@@ -99,7 +92,7 @@ static bool match_groups(struct seed s, uint64_t g, const char *in, size_t count
 
 uint64_t payload_bytes(uint64_t key, uint64_t size_bytes)
 {
-    return size_bytes + (mix64(~key) & PAYLOAD_EXTRA_MAX);
+    return size_bytes + (rand_mix64(~key) & PAYLOAD_EXTRA_MAX);
 }
 
 /* The bytes of one group that [offset, offset + n) covers; returns how many. */

@@ -2,20 +2,14 @@
  * because a permutation leads back inside, after fewer than four rounds on average. */
 #include "bench/record_order.h"
 
-#define ROUNDS 4u
+#include "net/rand.h"
 
-uint64_t record_mix(uint64_t x)
-{
-    x += 0x9e3779b97f4a7c15ull;
-    x = (x ^ (x >> 30)) * 0xbf58476d1ce4e5b9ull;
-    x = (x ^ (x >> 27)) * 0x94d049bb133111ebull;
-    return x ^ (x >> 31);
-}
+#define ROUNDS 4u
 
 void record_order_init(struct record_order *o, uint64_t n, uint64_t seed)
 {
     o->n = n;
-    o->seed = record_mix(seed);
+    o->seed = rand_mix64(seed);
     o->half_bits = 1;
     while ((n - 1) >> (2 * o->half_bits) != 0)
         o->half_bits++;
@@ -26,7 +20,7 @@ static uint64_t permute(const struct record_order *o, uint64_t x)
     uint64_t mask = (1ull << o->half_bits) - 1, left = x >> o->half_bits, right = x & mask;
 
     for (unsigned r = 0; r < ROUNDS; r++) {
-        uint64_t next = left ^ (record_mix(right ^ o->seed ^ ((uint64_t)r << 61)) & mask);
+        uint64_t next = left ^ (rand_mix64(right ^ o->seed ^ ((uint64_t)r << 61)) & mask);
         left = right;
         right = next;
     }

@@ -18,7 +18,4 @@ void record_order_init(struct record_order *o, uint64_t n, uint64_t seed);
 /* Which record is the i-th, i < n. */
 uint64_t record_order_at(const struct record_order *o, uint64_t i);
 
-/* A number that depends on all bits of x; for seeds and choices. */
-uint64_t record_mix(uint64_t x);
-
 #endif

@@ -7,6 +7,7 @@
 #include "needle/check.h"
 #include "needle/err.h"
 #include "net/clock.h"
+#include "net/rand.h"
 
 #define VERSION_UNKNOWN 0x80000000u /* in record_needle.version: an overwrite failed */
 #define VERSION_MAX 0x7fffffffu
@@ -112,7 +113,7 @@ static bool is_random(enum record_step step)
 
 static void set_order(const struct record_set *s, uint32_t job, struct record_job *j)
 {
-    record_order_init(&j->order, s->records, record_mix(record_mix(s->plan.seed + s->phase) + job) + j->pass);
+    record_order_init(&j->order, s->records, rand_mix64(rand_mix64(s->plan.seed + s->phase) + job) + j->pass);
 }
 
 void record_set_begin(struct record_set *s, enum record_step step, uint32_t jobs, bool once)
@@ -126,7 +127,7 @@ void record_set_begin(struct record_set *s, enum record_step step, uint32_t jobs
         struct record_job *j = &s->job[i];
         j->cursor = j->pass = 0;
         j->count = (struct record_job_count){0};
-        j->dice = record_mix(s->plan.seed ^ record_mix(s->phase << 32 | i));
+        j->dice = rand_mix64(s->plan.seed ^ rand_mix64(s->phase << 32 | i));
         set_order(s, i, j);
     }
 }
@@ -163,7 +164,7 @@ static enum load_kind kind_of(const struct record_set *s, struct record_job *j)
     case RECORD_RANDOM_OVERWRITE:
         return LOAD_OVERWRITE;
     case RECORD_RANDOM_MIX:
-        j->dice = record_mix(j->dice);
+        j->dice = rand_mix64(j->dice);
         return j->dice % 100 < s->plan.read_percent ? LOAD_READ : LOAD_OVERWRITE;
     case RECORD_DELETE:
         return LOAD_DELETE;

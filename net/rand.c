@@ -29,10 +29,7 @@ int rand_init(void)
 /* splitmix64: one atomic step per call, so threads may share it. */
 static uint64_t seeded_next(void)
 {
-    uint64_t z = __atomic_add_fetch(&seeded_state, 0x9e3779b97f4a7c15ull, __ATOMIC_RELAXED);
-    z = (z ^ (z >> 30)) * 0xbf58476d1ce4e5b9ull;
-    z = (z ^ (z >> 27)) * 0x94d049bb133111ebull;
-    return z ^ (z >> 31);
+    return rand_mix64(__atomic_fetch_add(&seeded_state, 0x9e3779b97f4a7c15ull, __ATOMIC_RELAXED));
 }
 
 static void seeded_bytes(unsigned char *p, size_t n)
