@@ -13,8 +13,6 @@
 #include "needle/err.h"
 #include "net/clock.h"
 
-#define CONNECT_TIMEOUT_MS 10000u /* a crowd of connections may have to knock twice */
-
 static void count(uint64_t *counter, uint64_t n)
 {
     __atomic_store_n(counter, *counter + n, __ATOMIC_RELAXED);
@@ -297,28 +295,14 @@ uint64_t load_worker_take_max_ns(struct load_worker *w, int kind)
 
 static int make_clients(struct load_worker *w, uint32_t connections, char error[LOAD_ERROR_MAX])
 {
-    struct http_client_options ho;
-    int rc;
-
-    http_client_options_init(&ho);
-    ho.loop = w->loop;
-    ho.max_per_address = connections;
-    ho.max_waiting = w->slot_count * 2 + 16;
-    ho.connect_timeout_ms = w->o->timeout_ms < CONNECT_TIMEOUT_MS ? w->o->timeout_ms : CONNECT_TIMEOUT_MS;
-    ho.idle_timeout_ms = 15000;
-    rc = http_client_new(&ho, &w->http);
-    if (rc != 0) {
-        snprintf(error, LOAD_ERROR_MAX, "cannot make a client: %s", dfs_err_text(rc));
-        return rc;
-    }
     struct master_client_options mo = {
         .loop = w->loop,
-        .http = w->http,
         .masters = w->o->masters,
         .timeout_ms = w->o->timeout_ms,
         .use_public_url = w->o->use_public_url,
     };
-    return master_client_new(&mo, &w->masters, error);
+
+    return master_client_new_for_load(&mo, connections, w->slot_count * 2 + 16, &w->http, &w->masters, error);
 }
 
 static int make_slots(struct load_worker *w, uint32_t first_slot)

@@ -13,6 +13,7 @@
 #define ADDRESS_BUCKETS 256u
 #define FORGET_MIN_MS 1000u
 #define RETRY_AFTER_MAX_S 5u
+#define CONNECT_TIMEOUT_MS 10000u /* a crowd of connections may have to knock twice */
 
 struct address {
     struct address *next;
@@ -446,6 +447,27 @@ int master_client_new(const struct master_client_options *o, struct master_clien
              parse.bad.n > 0 ? parse.bad.p : "", dfs_err_text(rc));
     master_client_free(m);
     return rc;
+}
+
+int master_client_new_for_load(struct master_client_options *o, uint32_t connections, uint32_t waiting, struct http_client **http,
+                               struct master_client **out, char error[ASSIGN_ERROR_MAX])
+{
+    struct http_client_options ho;
+    int rc;
+
+    http_client_options_init(&ho);
+    ho.loop = o->loop;
+    ho.max_per_address = connections;
+    ho.max_waiting = waiting;
+    ho.connect_timeout_ms = o->timeout_ms < CONNECT_TIMEOUT_MS ? o->timeout_ms : CONNECT_TIMEOUT_MS;
+    ho.idle_timeout_ms = 15000;
+    rc = http_client_new(&ho, http);
+    if (rc != 0) {
+        snprintf(error, ASSIGN_ERROR_MAX, "cannot make a client: %s", dfs_err_text(rc));
+        return rc;
+    }
+    o->http = *http;
+    return master_client_new(o, out, error);
 }
 
 void master_client_free(struct master_client *m)

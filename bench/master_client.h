@@ -38,6 +38,11 @@ struct master_client_options {
 
 /* Parses and resolves the masters.  DFS_EINVAL, DFS_ENOTFOUND, DFS_ENOMEM with one line in error. */
 int master_client_new(const struct master_client_options *o, struct master_client **out, char error[ASSIGN_ERROR_MAX]);
+/* The same for a worker that puts load on servers, over an HTTP client that is made for it: up to `connections` to each address and
+ * `waiting` calls that wait for one.  o->http is set here.  What was made is left in *http and *out, also on failure, and is the
+ * caller's to free. */
+int master_client_new_for_load(struct master_client_options *o, uint32_t connections, uint32_t waiting, struct http_client **http,
+                               struct master_client **out, char error[ASSIGN_ERROR_MAX]);
 /* Nothing may be under way. */
 void master_client_free(struct master_client *m);
 

@@ -11,8 +11,6 @@
 #include "needle/err.h"
 #include "net/clock.h"
 
-#define CONNECT_TIMEOUT_MS 10000u /* a crowd of connections may have to knock twice */
-
 /* ---- the phase ---- */
 
 int bench_phase_init(struct bench_phase *p, enum report_phase kind, const struct benchmark_options *o)
@@ -247,28 +245,15 @@ void worker_server(const struct worker *w, char *out, size_t cap)
 
 static int make_clients(struct worker *w, uint32_t connections, char error[BENCH_ERROR_MAX])
 {
-    struct http_client_options ho;
-    int rc;
-
-    http_client_options_init(&ho);
-    ho.loop = w->loop;
-    ho.max_per_address = connections;
-    ho.max_waiting = w->slot_count * (WORKER_DELETES_PER_SLOT + 2);
-    ho.connect_timeout_ms = w->o->timeout_ms < CONNECT_TIMEOUT_MS ? w->o->timeout_ms : CONNECT_TIMEOUT_MS;
-    ho.idle_timeout_ms = 15000;
-    rc = http_client_new(&ho, &w->http);
-    if (rc != 0) {
-        snprintf(error, BENCH_ERROR_MAX, "cannot make a client: %s", dfs_err_text(rc));
-        return rc;
-    }
     struct master_client_options mo = {
         .loop = w->loop,
-        .http = w->http,
         .masters = w->o->server,
         .timeout_ms = w->o->timeout_ms,
         .use_public_url = w->o->use_public_url,
     };
-    return master_client_new(&mo, &w->masters, error);
+
+    return master_client_new_for_load(&mo, connections, w->slot_count * (WORKER_DELETES_PER_SLOT + 2), &w->http, &w->masters,
+                                      error);
 }
 
 static int make_slots(struct worker *w)
