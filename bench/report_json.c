@@ -2,18 +2,10 @@
 #include <unistd.h>
 
 #include "bench/benchmark_run.h"
-#include "bench/run_histogram.h"
+#include "bench/run_json.h"
 #include "needle/check.h"
 #include "needle/err.h"
 #include "net/jsonw.h"
-
-static const struct {
-    double percent;
-    const char *key;
-} percentiles[] = {
-    {50, "50"}, {66, "66"}, {75, "75"}, {80, "80"}, {90, "90"}, {95, "95"}, {98, "98"}, {99, "99"}, {99.9, "99.9"},
-    {99.99, "99.99"}, {100, "100"},
-};
 
 static void put_options(struct jsonw *w, const struct bench_run *run)
 {
@@ -46,30 +38,17 @@ static void put_server(struct jsonw *w, const struct bench_server *s)
     jsonw_object_end(w);
 }
 
-static void put_summary(struct jsonw *w, const char *key, const struct latency_summary *s)
+/* From whole tenths of a millisecond, as the text prints them. */
+static void put_printed_latency(struct jsonw *w, struct latency *l)
 {
-    jsonw_put_object(w, key);
-    jsonw_put_u64(w, "samples", s->count);
-    jsonw_put_double(w, "min", s->min_ms);
-    jsonw_put_double(w, "avg", s->avg_ms);
-    jsonw_put_double(w, "max", s->max_ms);
-    jsonw_put_double(w, "std", s->std_ms);
-}
+    struct latency_summary s = latency_coarse_summary(l);
 
-static void put_latency(struct jsonw *w, struct latency *l)
-{
-    struct latency_summary fine = latency_fine_summary(l), coarse = latency_coarse_summary(l);
-
-    put_summary(w, "latency_ms", &fine);
-    jsonw_put_object(w, "percentiles");
-    for (size_t i = 0; i < ARRAY_LEN(percentiles); i++)
-        jsonw_put_double(w, percentiles[i].key, latency_fine_percentile_ms(l, percentiles[i].percent));
-    jsonw_object_end(w);
-    /* For `dfs benchmark plot`; without memory for it the report has none, and stays one. */
-    (void)run_histogram_put(w, "histogram", l);
-    jsonw_object_end(w);
-
-    put_summary(w, "latency_printed_ms", &coarse);
+    jsonw_put_object(w, "latency_printed_ms");
+    jsonw_put_u64(w, "samples", s.count);
+    jsonw_put_double(w, "min", s.min_ms);
+    jsonw_put_double(w, "avg", s.avg_ms);
+    jsonw_put_double(w, "max", s.max_ms);
+    jsonw_put_double(w, "std", s.std_ms);
     jsonw_put_object(w, "percentiles");
     for (int i = 0; i < REPORT_PERCENTILES; i++) {
         char key[8];
@@ -159,7 +138,9 @@ static void put_phase(struct jsonw *w, struct bench_outcome *o)
     jsonw_put_u64(w, "transferred_bytes", r->transferred_bytes);
     jsonw_put_double(w, "requests_per_s", rate(r->completed, r->seconds));
     jsonw_put_double(w, "bytes_per_s", rate(r->transferred_bytes, r->seconds));
-    put_latency(w, &o->latency);
+    /* Its histogram is for `dfs benchmark plot`; without memory for it the report has none, and stays one. */
+    (void)run_json_put_latency(w, &o->latency);
+    put_printed_latency(w, &o->latency);
     put_steadiness(w, o);
     jsonw_put_object(w, "client");
     jsonw_put_double(w, "cpu_user_s", o->user_s);
@@ -175,15 +156,14 @@ static void put_phase(struct jsonw *w, struct bench_outcome *o)
 int report_json_write(FILE *out, struct bench_run *run)
 {
     struct jsonw w;
-    struct bytes text;
     char host[256] = "";
     int rc;
 
     gethostname(host, sizeof host - 1);
     jsonw_init(&w, true);
     jsonw_object(&w);
-    jsonw_put_u64(&w, "schema", 1);
-    jsonw_put_str(&w, "tool", "dfs benchmark");
+    jsonw_put_u64(&w, "schema", RUN_JSON_SCHEMA);
+    jsonw_put_str(&w, "tool", RUN_JSON_TOOL);
     jsonw_put_str(&w, "version", benchmark_version_text);
     jsonw_put_bool(&w, "good", run->good);
     jsonw_put_object(&w, "machine");
@@ -197,9 +177,7 @@ int report_json_write(FILE *out, struct bench_run *run)
         put_phase(&w, &run->outcomes[i]);
     jsonw_array_end(&w);
     jsonw_object_end(&w);
-    rc = jsonw_done(&w, &text);
-    if (rc == 0 && (fwrite(text.p, 1, text.n, out) != text.n || fputc('\n', out) == EOF || fflush(out) != 0))
-        rc = DFS_EIO;
+    rc = run_json_finish(&w, out);
     jsonw_release(&w);
     return rc;
 }

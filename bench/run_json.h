@@ -10,6 +10,7 @@
 
 #include "bench/run_result.h"
 #include "needle/bytes.h"
+#include "net/jsonw.h"
 
 #define RUN_JSON_SCHEMA 1u
 #define RUN_JSON_TOOL "dfs benchmark"
@@ -21,6 +22,12 @@
 
 /* The whole document and a newline.  0, DFS_ENOMEM, DFS_ETOOBIG, DFS_EIO. */
 int run_json_write(FILE *out, const struct run_result *r);
+
+/* Parts that the report of plain `dfs benchmark` shares.  "latency_ms": summary, percentiles, histogram.  0; DFS_ENOMEM,
+ * DFS_ETOOBIG: there is no histogram in it, and it is whole else. */
+int run_json_put_latency(struct jsonw *w, const struct latency *l);
+/* What w holds and a newline.  0, DFS_ENOMEM, DFS_ETOOBIG, DFS_EIO. */
+int run_json_finish(struct jsonw *w, FILE *out);
 
 /* text: a whole document, borrowed.  *r is initialised here, and empty after an error: DFS_ECORRUPT (no report of this program,
  * or a damaged one), DFS_EVERSION (a schema that this program does not know), DFS_ETOOBIG, DFS_ENOMEM; one line in error. */

@@ -94,7 +94,7 @@ static void put_resources(struct jsonw *w, const struct run_resources *s)
     jsonw_object_end(w);
 }
 
-static int put_latency(struct jsonw *w, const struct latency *l)
+int run_json_put_latency(struct jsonw *w, const struct latency *l)
 {
     struct latency_summary s = latency_fine_summary(l);
     int rc;
@@ -187,7 +187,7 @@ static int put_phase(struct jsonw *w, const struct run_phase *p)
 
     jsonw_object(w);
     put_counts(w, p);
-    rc = put_latency(w, &p->latency);
+    rc = run_json_put_latency(w, &p->latency);
     if (rc == 0)
         rc = put_steadiness(w, p);
     if (rc == 0)
@@ -256,18 +256,25 @@ static int put_run(struct jsonw *w, const struct run_result *r)
     return rc;
 }
 
+int run_json_finish(struct jsonw *w, FILE *out)
+{
+    struct bytes text;
+    int rc = jsonw_done(w, &text);
+
+    if (rc == 0 && (fwrite(text.p, 1, text.n, out) != text.n || fputc('\n', out) == EOF || fflush(out) != 0))
+        rc = DFS_EIO;
+    return rc;
+}
+
 int run_json_write(FILE *out, const struct run_result *r)
 {
     struct jsonw w;
-    struct bytes text;
     int rc;
 
     jsonw_init(&w, true);
     rc = put_run(&w, r);
     if (rc == 0)
-        rc = jsonw_done(&w, &text);
-    if (rc == 0 && (fwrite(text.p, 1, text.n, out) != text.n || fputc('\n', out) == EOF || fflush(out) != 0))
-        rc = DFS_EIO;
+        rc = run_json_finish(&w, out);
     jsonw_release(&w);
     return rc;
 }
