@@ -11,6 +11,10 @@
 #include "needle/check.h"
 #include "needle/err.h"
 
+/* Zeros are written from one piece of them, many times in a vector. */
+#define ZEROS_BYTES ((size_t)64 << 10)
+#define ZEROS_VECTORS 16u
+
 /* Set before the engine has threads; NULL = the system calls. */
 static const struct disk_ops *replaced;
 
@@ -108,6 +112,29 @@ int disk_write(int fd, const void *buf, size_t n, uint64_t pos)
 {
     struct iovec iov = {(void *)buf, n};
     return disk_writev(fd, &iov, 1, pos);
+}
+
+int disk_write_zeros(int fd, uint64_t pos, uint64_t n)
+{
+    static const char zeros[ZEROS_BYTES];
+
+    while (n > 0) {
+        struct iovec iov[ZEROS_VECTORS];
+        size_t count = 0, bytes = 0;
+        int rc;
+
+        while (count < ZEROS_VECTORS && bytes < n) {
+            size_t part = n - bytes < ZEROS_BYTES ? (size_t)(n - bytes) : ZEROS_BYTES;
+            iov[count++] = (struct iovec){(char *)(uintptr_t)zeros, part};
+            bytes += part;
+        }
+        rc = disk_writev(fd, iov, count, pos);
+        if (rc != 0)
+            return rc;
+        pos += bytes;
+        n -= bytes;
+    }
+    return 0;
 }
 
 int disk_writev(int fd, struct iovec *iov, size_t count, uint64_t pos)

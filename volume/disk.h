@@ -60,6 +60,7 @@ int disk_read(int fd, void *buf, size_t n, uint64_t pos, size_t *got);
 /* From the page cache only: DFS_EAGAIN when any byte of it is not there.  Never waits. */
 int disk_read_cached(int fd, void *buf, size_t n, uint64_t pos);
 int disk_write(int fd, const void *buf, size_t n, uint64_t pos);
+int disk_write_zeros(int fd, uint64_t pos, uint64_t n);
 /* Consumes iov (it is changed).  Any count; split by IOV_MAX inside. */
 int disk_writev(int fd, struct iovec *iov, size_t count, uint64_t pos);
 

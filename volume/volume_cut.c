@@ -105,27 +105,11 @@ int load_cut(struct load *l, uint64_t pos)
     return 0;
 }
 
-static int write_zeros(const struct load *l, uint64_t pos, uint64_t n)
-{
-    uint8_t *zeros = calloc(1, COPY_BYTES);
-    int rc = zeros == NULL ? DFS_ENOMEM : 0;
-
-    while (n > 0 && rc == 0) {
-        size_t step = n < COPY_BYTES ? (size_t)n : COPY_BYTES;
-
-        rc = disk_write(l->fd, zeros, step, pos);
-        pos += step;
-        n -= step;
-    }
-    free(zeros);
-    return rc;
-}
-
 /* Trail, zeros, head: before the head is there nothing has changed for a scanner. */
 static int write_filler(const struct load *l, uint64_t pos, const struct needle_filler *f)
 {
     uint64_t trail_pos = pos + f->record_bytes - f->trail_bytes;
-    int rc = write_zeros(l, pos + f->head_bytes, trail_pos - pos - f->head_bytes);
+    int rc = disk_write_zeros(l->fd, pos + f->head_bytes, trail_pos - pos - f->head_bytes);
 
     if (rc == 0)
         rc = disk_write(l->fd, f->trail, f->trail_bytes, trail_pos);

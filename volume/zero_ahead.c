@@ -12,31 +12,6 @@
 #define STEP_MIN ((uint64_t)128 << 10)
 /* A batch longer than this is not written over zeros. */
 #define BATCH_MAX ((uint64_t)128 << 10)
-/* Zeros of one call, and the calls' vectors. */
-#define PIECE_BYTES ((size_t)64 << 10)
-#define PIECES 16u
-
-static int write_zeros(int fd, uint64_t pos, uint64_t end)
-{
-    static const char zeros[PIECE_BYTES];
-
-    while (pos < end) {
-        struct iovec iov[PIECES];
-        size_t count = 0, bytes = 0;
-        int rc;
-
-        while (count < PIECES && pos + bytes < end) {
-            size_t n = end - pos - bytes < PIECE_BYTES ? (size_t)(end - pos - bytes) : PIECE_BYTES;
-            iov[count++] = (struct iovec){(char *)(uintptr_t)zeros, n};
-            bytes += n;
-        }
-        rc = disk_writev(fd, iov, count, pos);
-        if (rc != 0)
-            return rc;
-        pos += bytes;
-    }
-    return 0;
-}
 
 /* What is cut loses its reserved room too, so that is asked for again. */
 static int cut_at(struct volume *v, int fd, uint64_t pos)
@@ -63,7 +38,7 @@ void zero_ahead_extend(struct volume *v, uint64_t start_pos, uint64_t end_pos, u
     /* Not where no more puts are taken, or soon will not be. */
     if (atomic_load_explicit(&v->no_write, memory_order_relaxed) != 0 || (v->size_limit_bytes != 0 && to > v->size_limit_bytes))
         return;
-    if (write_zeros(fd, start_pos, to) != 0) {
+    if (disk_write_zeros(fd, start_pos, to - start_pos) != 0) {
         log_warning("cannot write zeros ahead in '%s.dat' at %" PRIu64 ": %s", v->base, start_pos, strerror(errno));
         (void)cut_at(v, fd, start_pos); /* zeros that stay are written over, or cut by the next opening */
         return;
