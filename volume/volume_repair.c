@@ -502,10 +502,9 @@ static int finish_writing(struct repair *p)
         l->idx_crc = 0;
         return load_crc_of_idx(l, 0, l->idx_bytes, &l->idx_crc);
     }
-    if (p->writing && l->tail_left)
-        idx_rewrite_discard(&p->out);
-    else if (p->writing) {
-        rc = idx_rewrite_commit(&p->out);
+    if (p->writing) {
+        if (!l->tail_left)
+            rc = idx_rewrite_commit(&p->out);
         if (rc != 0)
             idx_rewrite_discard(&p->out);
     }
