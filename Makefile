@@ -110,9 +110,9 @@ $(FUZZ_BIN): $(B)/tests/%: tests/%.c tests/fuzz/standalone_main.c $(LIBDFS)
 	$(Q)$(CC) $(CFLAGS_ALL) $(LDFLAGS_ALL) -o $@ $< tests/fuzz/standalone_main.c $(LIBDFS) $(LIBS)
 
 tests-build: $(TEST_BIN) $(B)/dfs
-asan-build: $(UNIT_BIN) $(FUZZ_BIN) $(B)/dfs
+asan-build: $(UNIT_BIN) $(FAULT_BIN) $(FUZZ_BIN) $(B)/dfs
 # Pure functions over memory have no races to find.
-tsan-build: $(filter-out $(B)/tests/unit/needle/%,$(UNIT_BIN)) $(B)/dfs
+tsan-build: $(filter-out $(B)/tests/unit/needle/%,$(UNIT_BIN)) $(FAULT_BIN) $(B)/dfs
 
 deps: ## install what building and testing needs (Debian 12; root or sudo)
 	@missing=""; for p in $(DEPS_BUILD) $(DEPS_TEST); do \

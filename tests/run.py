@@ -4,10 +4,12 @@
 usage: run.py [--build DIR] [--only WORD[,WORD ...]] [--list] [--asan DIR] [--tsan DIR]
 
 Every step is a command with a time limit.  Its output goes to <build>/test-logs/NAME.log; of a failed step the end is
-shown.  A step counts what it says itself ("N passed, N failed", cmocka's closing line), or as one.  Steps run one after
-the other: this machine may have two cores, and servers under test want them.
+shown.  A step counts what it says itself ("N passed, N failed", cmocka's closing line), or as one.  Steps that keep to
+themselves (one thread, a folder of their own, no server) run two at a time; one that starts servers has the machine alone:
+it may have two cores, and servers under test want them.
 """
 import argparse
+import concurrent.futures
 import os
 import re
 import signal
@@ -23,6 +25,9 @@ COUNT = re.compile(r'^(?:\w+: )?(\d+) passed, (\d+) failed(?:, (\d+) skipped)?$'
 CMOCKA_OK = re.compile(r'^\[  PASSED  \] (\d+) test', re.M)
 CMOCKA_BAD = re.compile(r'^\[  FAILED  \] .*?(\d+) test', re.M)
 CMOCKA_SKIP = re.compile(r'^\[  SKIPPED \] .*?(\d+) test', re.M)
+LANES = min(2, os.cpu_count() or 1)
+END_LINES = 30  # of a failed step, and as many of its checks that failed
+LINE_CHARS = 600
 
 
 def counts(text, status):
@@ -60,6 +65,44 @@ def run(step, log_path):
         return status, f.read(), time.monotonic() - start
 
 
+def shown(text):
+    """What of a failed step's output is worth reading at once: each check that failed, and the end."""
+    lines = text.splitlines()
+    bad = [x for x in lines[:-END_LINES] if x.startswith(('FAIL', '[  ERROR', '[  FAILED'))]
+    return [x[:LINE_CHARS] for x in bad[:END_LINES] + lines[-END_LINES:]]
+
+
+class Report:
+    """Adds up what the steps said, and says it."""
+
+    def __init__(self, logs):
+        self.logs, self.total, self.failures = logs, [0, 0, 0], []
+
+    def log_of(self, step):
+        return os.path.join(self.logs, step.name.replace('/', '.') + '.log')
+
+    def add(self, step, outcome):
+        status, text, seconds = outcome
+        n = counts(text, status)
+        self.total = [x + y for x, y in zip(self.total, n)]
+        good = status == 0 and n[1] == 0
+        print(f"{'ok  ' if good else 'FAIL'} {step.name}: {n[0]} of {sum(n)} in {seconds:.1f} s", flush=True)
+        if not good:
+            self.failures.append(step.name)
+            print('\n'.join('    ' + line for line in shown(text)), flush=True)
+            print(f'    (exit status {status}; whole output: {os.path.relpath(self.log_of(step), ROOT)})', flush=True)
+
+    def run_all(self, todo):
+        """In order; neighbours that keep to themselves side by side."""
+        with concurrent.futures.ThreadPoolExecutor(LANES) as pool:
+            while todo:
+                together = []
+                while todo and (not together or (together[-1].alone, todo[0].alone) == (False, False)):
+                    together.append(todo.pop(0))
+                for step, outcome in zip(together, pool.map(lambda s: run(s, self.log_of(s)), together)):
+                    self.add(step, outcome)
+
+
 def choose_temp_folder():
     """What is asked of the page cache cannot be asked of a file system that is nothing else: a /tmp in memory will not do."""
     if os.environ.get('TMPDIR'):
@@ -90,26 +133,17 @@ def main():
     choose_temp_folder()
     logs = os.path.join(ROOT, o.build, 'test-logs')
     os.makedirs(logs, exist_ok=True)
-    total = [0, 0, 0]
-    failures = []
-    for s in todo:
-        log = os.path.join(logs, s.name.replace('/', '.') + '.log')
-        status, text, seconds = run(s, log)
-        n = counts(text, status)
-        total = [x + y for x, y in zip(total, n)]
-        good = status == 0 and n[1] == 0
-        print(f"{'ok  ' if good else 'FAIL'} {s.name}: {n[0]} of {sum(n)} in {seconds:.1f} s", flush=True)
-        if not good:
-            failures.append(s.name)
-            print('\n'.join('    ' + line for line in text.splitlines()[-40:]), flush=True)
-            print(f'    (exit status {status}; whole output: {os.path.relpath(log, ROOT)})', flush=True)
-    if failures:
-        print('failed: ' + ' '.join(failures))
-    if not todo:
+    report = Report(logs)
+    empty = not todo
+    report.run_all(todo)
+    if report.failures:
+        print('failed: ' + ' '.join(report.failures))
+    if empty:
         print('no such step')
         return 2
-    print(f'{total[0]} passed, {total[1]} failed, {total[2]} skipped')
-    return 1 if total[1] or failures else 0
+    passed, failed, skipped = report.total
+    print(f'{passed} passed, {failed} failed, {skipped} skipped')
+    return 1 if failed or report.failures else 0
 
 
 if __name__ == '__main__':

@@ -4,8 +4,10 @@ import os
 
 
 class Step:
-    def __init__(self, name, argv, limit_s=120, env=None):
-        self.name, self.argv, self.limit_s, self.env = name, argv, limit_s, env or {}
+    """A command; `alone` when it starts servers, so that nothing else should run beside it."""
+
+    def __init__(self, name, argv, limit_s=120, env=None, alone=False):
+        self.name, self.argv, self.limit_s, self.env, self.alone = name, argv, limit_s, env or {}, alone
 
 
 ASAN_ENV = {
@@ -14,6 +16,8 @@ ASAN_ENV = {
 }
 SUPPRESSIONS = os.path.join(os.path.dirname(os.path.abspath(__file__)), 'support', 'tsan.supp')
 TSAN_ENV = {'TSAN_OPTIONS': 'halt_on_error=1:exitcode=98:second_deadlock_stack=1:history_size=4:suppressions=' + SUPPRESSIONS}
+
+FEWER_CRASHES = {'DFS_CRASH_RUNS': '30'}  # under a sanitizer it is the program that is watched, not the crash points
 
 
 def unit_steps(root, build, prefix, env, limit_s=600):
@@ -51,7 +55,7 @@ def integration_steps(root, dfs, prefix, env, scale):
             head = f.read(2000)
         if scale != 'full' and f'scale: {scale}' not in head and 'scale: every' not in head:
             continue
-        out.append(Step(f'{prefix}integration/{name}', ['python3', path, '--dfs', dfs, '--scale', scale], 900, env))
+        out.append(Step(f'{prefix}integration/{name}', ['python3', path, '--dfs', dfs, '--scale', scale], 900, env, alone=True))
     return out
 
 
@@ -63,9 +67,11 @@ def all_steps(root, build, asan, tsan):
     s += integration_steps(root, os.path.join(root, build, 'dfs'), '', {}, 'full')
     if asan:
         s += unit_steps(root, asan, 'asan/', ASAN_ENV, 900)
+        s += fault_steps(root, asan, 'asan/', {**ASAN_ENV, **FEWER_CRASHES})
         s += fuzz_steps(root, asan, 'asan/', ASAN_ENV)
         s += integration_steps(root, os.path.join(root, asan, 'dfs'), 'asan/', ASAN_ENV, 'asan')
     if tsan:
         s += [x for x in unit_steps(root, tsan, 'tsan/', TSAN_ENV, 900) if 'unit/needle/' not in x.name]
+        s += fault_steps(root, tsan, 'tsan/', {**TSAN_ENV, **FEWER_CRASHES})
         s += integration_steps(root, os.path.join(root, tsan, 'dfs'), 'tsan/', TSAN_ENV, 'tsan')
     return s

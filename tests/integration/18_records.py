@@ -145,7 +145,8 @@ for name, *numbers in table:
     c.ok(f'ops: {name}: parent <= sum, slowest <= fastest, sum between', 0 < parent <= total * 1.01 and slowest <= fastest and
          3 * slowest <= total * 1.01 and total <= 3 * fastest * 1.01, numbers)
 row = [x for x in out.splitlines() if re.fullmatch(r'\d+( \| \d+){6}', x)]
-c.equal('ops: the row again on one line', row, [' | '.join(f'{float(r[1]):.0f}' for r in table)])
+c.ok('ops: the row again on one line', len(row) == 1 and
+     all(abs(int(x) - float(r[1])) <= 0.51 for x, r in zip(row[0].split(' | '), table)), (row, table))
 puts, gets = answered('PUT') - before[0], answered('GET') - before[1]
 with open(os.path.join(s.folder, 'ops.json')) as f:
     doc = json.load(f)
@@ -211,7 +212,7 @@ class Agent(Process):
 
 a, b = Agent(1), Agent(2)
 both = f'{a.address},{b.address}'
-c.ok('agent: says that nobody is asked who he is', 'nobody is asked who he is' in a.log_text(), a.log_text())
+c.ok('agent: says that nobody is asked who he is', a.says('nobody is asked who he is'), a.log_text())
 for address in ('0.0.0.0', '[::]', '0'):
     p = subprocess.run([o.dfs, 'benchmark', 'agent', '-listen', f'{address}:{free_port()}'], capture_output=True, text=True, timeout=30)
     c.ok(f'agent: refuses {address}', p.returncode == 2 and p.stderr.count('\n') == 1 and '-listenToAll' in p.stderr, p.stderr)
@@ -226,7 +227,9 @@ with open(os.path.join(s.folder, 'grid.json')) as f:
 names = [f'{x} clients x {y} processes' for x in (1, 2) for y in (1, 3)]
 c.equal('grid: a phase for each cell', [p['name'] for p in doc['phases']], names)
 counts = {p['name']: p['completed'] for p in doc['phases']}
-c.ok('grid: the server answered that many reads', near(sum(counts.values()), answered('GET') - before), (counts, answered('GET') - before))
+did = answered('GET') - before
+# as above, and for two agents in four cells
+c.ok('grid: the server answered that many reads', near(sum(counts.values()), did) or abs(did - sum(counts.values())) <= 64, (counts, did))
 for i, (x, y) in enumerate((x, y) for x in range(2) for y in range(2)):
     p = doc['phases'][i]
     iops = float(titles[1][1 + 2 * x + y])
@@ -308,7 +311,7 @@ if not SMALL:
     p.communicate()
     wait_for('both agents to stop by themselves', lambda: [a.state()['state'], b.state()['state']] == ['idle', 'idle'], 60)
     c.equal('a client killed: both agents deleted what they wrote', stored('orphan')[1], 4 * NEEDLES)
-    c.ok('a client killed: an agent says why', 'nothing was heard' in a.log_text(), a.log_text())
+    c.ok('a client killed: an agent says why', a.says('nothing was heard'), a.log_text())
 p = start('ended')
 b.p.send_signal(signal.SIGTERM)
 out, err = p.communicate(timeout=60)

@@ -155,6 +155,15 @@ class Process:
             f.seek(self.log_start)
             return f.read().decode(errors='replace')
 
+    def says(self, text, seconds=20):
+        """Whether it has said this by then: a port may answer before the line that announces it is written."""
+        end = time.monotonic() + seconds
+        while text not in self.log_text():
+            if time.monotonic() > end:
+                return False
+            time.sleep(0.05)
+        return True
+
     def end(self, timeout=30):
         """SIGTERM; the exit status, or None when it had to be killed."""
         if self.p.poll() is None:
