@@ -405,15 +405,17 @@ def put_many(server, ledger, n, seed, low=1, high=3000, assign='', upload=''):
 
 @contextlib.contextmanager
 def small_disk(size='64m', extra=''):
-    """A file system of that size, or None when this user may not mount."""
+    """A file system of that size.  Who may not mount has an error, and so a check that failed: what was not run is not passed."""
     d = tempfile.mkdtemp(prefix='dfs-disk-')
-    done = os.geteuid() == 0 and subprocess.run(['mount', '-t', 'tmpfs', '-o', f'size={size}{extra}', 'tmpfs', d],
-                                                capture_output=True).returncode == 0
     try:
-        yield d if done else None
-    finally:
-        if done:
+        m = subprocess.run(['mount', '-t', 'tmpfs', '-o', f'size={size}{extra}', 'tmpfs', d], capture_output=True, text=True)
+        if m.returncode != 0:
+            raise RuntimeError(f'not run, this wants root and mount: {m.stderr.strip()}')
+        try:
+            yield d
+        finally:
             subprocess.run(['umount', '-l', d], capture_output=True)
+    finally:
         shutil.rmtree(d, ignore_errors=True)
 
 
