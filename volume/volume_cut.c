@@ -105,6 +105,13 @@ int load_cut(struct load *l, uint64_t pos)
     return 0;
 }
 
+int load_cut_zeros(struct load *l, uint64_t pos)
+{
+    load_remark(l, false, "'%s.dat' was cut at %" PRIu64 ": %" PRIu64 " bytes of zeros ahead of the data", l->v->base, pos,
+                l->dat_bytes - pos);
+    return load_cut(l, pos);
+}
+
 /* Trail, zeros, head: before the head is there nothing has changed for a scanner. */
 static int write_filler(const struct load *l, uint64_t pos, const struct needle_filler *f)
 {

@@ -172,9 +172,8 @@ static int leave(struct gap *g, uint64_t from, uint64_t to, const char *what)
     return 0;
 }
 
-/* A tail that is nobody's.  `sure` = proven torn, so that it may go even if not all of it can be kept.  Nothing of `zeros` is
- * kept, and nobody need be alarmed: they stood ahead of the data of a process that was killed. */
-static int cut_tail(struct gap *g, uint64_t from, bool sure, bool zeros)
+/* A tail that is nobody's.  `sure` = proven torn, so that it may go even if not all of it can be kept. */
+static int cut_tail(struct gap *g, uint64_t from, bool sure)
 {
     struct load *l = g->load;
     bool kept;
@@ -189,9 +188,14 @@ static int cut_tail(struct gap *g, uint64_t from, bool sure, bool zeros)
         return rc;
     if (rc != 0)
         return leave(g, from, g->to, "a torn tail that cannot be kept aside");
-    load_remark(l, false, "'%s.dat' was cut at %" PRIu64 ": %" PRIu64 " bytes of %s", l->v->base, from, g->to - from,
-                zeros ? "zeros ahead of the data" : "a torn tail");
+    load_remark(l, false, "'%s.dat' was cut at %" PRIu64 ": %" PRIu64 " bytes of a torn tail", l->v->base, from, g->to - from);
     return load_cut(l, from);
+}
+
+/* Nobody need be alarmed: they stood ahead of the data of a process that was killed. */
+static int cut_zeros(struct gap *g, uint64_t from)
+{
+    return g->load->can_write ? load_cut_zeros(g->load, from) : leave(g, from, g->to, "a tail of zeros");
 }
 
 /* must_keep: not when they cannot be kept aside. */
@@ -354,11 +358,11 @@ static int on_torn(struct gap *g, uint64_t pos)
     if (!g->at_end)
         return backed ? cover(g, pos, g->to, true) : leave_damage(g, pos, g->to, 0);
     if (g->to - pos <= load_keep_left(g->load))
-        return cut_tail(g, pos, backed, false);
+        return cut_tail(g, pos, backed);
     /* Too much to keep all of it: not when it could be good records behind one damaged header. */
     rc = find_chain(g, pos + NEEDLE_ALIGN, &found, &listed);
     if (rc == DFS_ENOTFOUND)
-        return cut_tail(g, pos, backed, false);
+        return cut_tail(g, pos, backed);
     return rc == 0 ? leave_damage(g, pos, g->to, listed) : rc;
 }
 
@@ -367,7 +371,6 @@ static int on_damage(struct gap *g, uint64_t pos, const struct needle_scan_item 
 {
     enum nature nature;
     uint64_t resync_from, found = g->to, listed = 0;
-    bool zeros;
     int rc = nature_of(g, pos, item, &nature, &resync_from);
 
     *next = g->to;
@@ -387,8 +390,7 @@ static int on_damage(struct gap *g, uint64_t pos, const struct needle_scan_item 
         return settle_middle(g, pos, g->to, item, nature, listed);
     if (listed != 0 && !g->recent)
         return leave_damage(g, pos, g->to, listed);
-    zeros = nature == NATURE_ZEROS && resync_from == g->to;
-    return cut_tail(g, pos, zeros, zeros);
+    return nature == NATURE_ZEROS && resync_from == g->to ? cut_zeros(g, pos) : cut_tail(g, pos, false);
 }
 
 int load_scan_gap(struct load *l, uint64_t from, uint64_t to, const struct gap_sink *sink)

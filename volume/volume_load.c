@@ -1,8 +1,8 @@
 /* Opening a volume that is there: the straight way.
  *
  * Rows are applied as they are read while each begins where the one before ended; behind the last checkpoint they are only
- * applied.  The first row that does not fit, a record at the end that is not what its row says, or bytes without a row, and
- * volume_repair.c starts again with all rows at hand. */
+ * applied.  The first row that does not fit, a record at the end that is not what its row says, or bytes without a row (but for
+ * zeros behind a whole last record, which are cut), and volume_repair.c starts again with all rows at hand. */
 #include "volume/volume_load.h"
 
 #include <errno.h>
@@ -448,17 +448,32 @@ int load_crc_of_idx(struct load *l, uint64_t from, uint64_t to, uint32_t *crc)
     return rc;
 }
 
+/* Where the record of the last row ends: behind it may be zeros, which are no records to look at. */
+static uint64_t end_of_rows(struct load *l)
+{
+    size_t n = l->width == 0 ? 0 : idx_row_bytes(l->width);
+    struct idx_row row;
+    uint64_t end;
+
+    if (n == 0 || l->idx_bytes < n || row_at(l, l->width, l->idx_bytes / n - 1, &row) != 0 || row.offset.units8 == 0)
+        return l->dat_bytes;
+    end = needle_offset_bytes(row.offset) + needle_record_bytes(l->sb.version, idx_row_deletes(&row) ? 0 : row.size);
+    return end < l->dat_bytes ? end : l->dat_bytes;
+}
+
 /* Rows behind a checkpoint may be torn by a power cut, also in ways that tile: their records are asked.  Without one there is no
  * telling which rows those are; a volume of ours lags behind by no more than a checkpoint's distance, another's by what its system
  * writes back late. */
 static void set_verify_from(struct load *l, bool ours)
 {
-    uint64_t tail = ours ? VERIFY_TAIL_OWN : VERIFY_TAIL_FOREIGN;
+    uint64_t tail = ours ? VERIFY_TAIL_OWN : VERIFY_TAIL_FOREIGN, end;
 
-    if (l->have_ckp)
+    if (l->have_ckp) {
         l->verify_from = l->ckp.dat_bytes;
-    else
-        l->verify_from = l->dat_bytes > tail ? l->dat_bytes - tail : 0;
+        return;
+    }
+    end = end_of_rows(l);
+    l->verify_from = end > tail ? end - tail : 0;
 }
 
 /* A checkpoint counts only when the files are those that it speaks of. */
@@ -498,6 +513,24 @@ static int read_checkpoint(struct load *l)
     return 0;
 }
 
+/* All rows fit, and bytes are left behind them.  Zeros are what a killed process had ahead of its data (zero_ahead.h): where the
+ * last record is whole they are all there is to mend, and they go.  Anything else is left for those who look at all of it. */
+static int cut_zeros(struct load *l, const struct straight *s)
+{
+    uint64_t pos = needle_offset_bytes(s->last.offset), zeros_end;
+    struct needle_scan_item item;
+    int rc = l->can_write ? dat_scan_zeros(&l->scan, s->expected, l->dat_bytes, &zeros_end) : 0;
+
+    if (rc != 0 || !l->can_write || zeros_end < l->dat_bytes)
+        return rc;
+    if (pos != 0) {
+        rc = dat_scan_step(&l->scan, pos, s->expected, &item);
+        if (rc != 0 || item.kind != NEEDLE_SCAN_RECORD || !idx_row_agrees(&s->last, &item.header))
+            return rc;
+    }
+    return load_cut_zeros(l, s->expected);
+}
+
 /* *straight: the rows cover the data exactly and the map is built. */
 static int go_straight(struct load *l, bool *straight)
 {
@@ -519,6 +552,8 @@ static int go_straight(struct load *l, bool *straight)
     batch_rc = needle_map_commit(l->map, NULL);
     if (rc == 0)
         rc = batch_rc;
+    if (rc == 0 && s.expected < l->dat_bytes)
+        rc = cut_zeros(l, &s);
     if (rc != 0 || s.expected != l->dat_bytes)
         return rc == NOT_STRAIGHT ? 0 : rc;
     rc = check_last(l, &s, &good);

@@ -120,6 +120,8 @@ int load_save_aside(struct load *l, uint64_t from, uint64_t to, bool *kept);
 uint64_t load_keep_left(const struct load *l);
 /* Cuts the .dat at `pos`. */
 int load_cut(struct load *l, uint64_t pos);
+/* The same where nothing but zeros stands from `pos` on, and says so. */
+int load_cut_zeros(struct load *l, uint64_t pos);
 /* Covers dead bytes [from, to) with fillers and tells each. */
 int load_fill(struct load *l, uint64_t from, uint64_t to, const struct gap_sink *sink);
 
