@@ -18,11 +18,18 @@ c = Checks()
 SEED = seed_of('15_field')
 rng = random.Random(SEED)
 ONE = ['-master.growth=1', '-volume.max=20', '-master.volumeSizeLimitMB=64']
-CASES = []
+CASES, WAITING = [], []
+LANES = 3  # of the cases that wait
 
 
 def case(f):
     CASES.append(f)
+    return f
+
+
+def waiting_case(f):
+    """A case that is nothing but waiting for what the servers do every few seconds: these run beside the others."""
+    WAITING.append(f)
     return f
 
 
@@ -85,13 +92,10 @@ def forget_checkpoint(s):
 # ---- A: durability and crash ----
 @case
 def g03_failed_flush():
-    so = os.path.join(temp_folder(), 'fail.so')
-    subprocess.run(['gcc', '-shared', '-fPIC', '-D_GNU_SOURCE', '-O1', '-o', so, os.path.join(HERE, 'fail_fdatasync.c'), '-ldl'],
-                   check=True)
     folder = temp_folder()
     count = os.path.join(folder, 'failures')
     open(count, 'w').write('0 \n')
-    s = start(folder=folder, env={'LD_PRELOAD': so, 'FAIL_FDATASYNC': count})
+    s = start(folder=folder, env={'LD_PRELOAD': preload('fail_fdatasync'), 'FAIL_FDATASYNC': count})
     ledger = Ledger()
     paths = put_many(s, ledger, 20, SEED)
     before = volume_entry(s, paths[0])
@@ -154,7 +158,7 @@ def g06_bad_record_in_the_middle():
     s.end()
 
 
-@case
+@waiting_case
 def g07_file_gone():
     s, ledger, paths = filled(20)
     os.rename(first_dat(s), first_dat(s) + '.away')
@@ -166,7 +170,7 @@ def g07_file_gone():
     s.end()
 
 
-@case
+@waiting_case
 def g07_disk_unmounted():
     with small_disk('96m') as d:
         ledger = Ledger()
@@ -304,20 +308,20 @@ def on_small_disk(size, options=()):
                     *options]
 
 
-@case
+@waiting_case
 def g20_to_g25_full_disk():
     with small_disk('64m') as d:
         folder, options = on_small_disk(d)
         os.symlink(d, os.path.join(folder, 'data'))
         s = start(options, folder=folder)
-        ledger = Ledger()
+        ledger, own = Ledger(), random.Random(SEED)
         paths, full, body = [], 0, b''
         for i in range(200):
             a = s.assign()
             if 'fid' not in a:
                 full, body = 1, json.dumps(a).encode()
                 break
-            data = rng.randbytes(600000)
+            data = own.randbytes(600000)
             status, _, body = ask(a['url'], '/' + a['fid'], 'PUT', data)
             if status != 201:
                 full = status
@@ -398,7 +402,7 @@ def g20_many_volumes_garbage():
         s.end()
 
 
-@case
+@waiting_case
 def g21_hysteresis():
     with small_disk('100m') as d:
         folder = temp_folder()
@@ -893,10 +897,14 @@ def g105_unknown_places():
     status, _, body = get(f'http://{s.master}/dir/assign?collection=other', 20)
     c.ok('G151 no free slot: the refusal counts them', status >= 400 and b'slot' in body, body[:300])
     s.end()
+
+
+@waiting_case
+def g151_no_volume_servers():
     m = Master(o.dfs)
-    status, _, body = get(f'http://{m.master}/dir/assign', 20)
-    c.ok('G151 no volume servers: the refusal says so', status >= 400 and b'server' in body, body[:300])
-    m.end()
+    status, _, body = get(f'http://{m.master}/dir/assign', 40)  # a new master waits for servers first
+    c.ok('G151 no volume servers: the refusal says so', status >= 400 and b'server' in body, (status, body[:300]))
+    c.equal('G151 SIGTERM', m.end(), 0)
 
 
 # ---- I: resources ----
@@ -971,47 +979,46 @@ def g138_idle_volumes():
     s.end()
 
 
-# ---- J: ttl (begins here, ends last) ----
-class Ttl:
-    def __init__(self):
-        self.s = start(['-volume.max=40'])
-        a = self.s.assign('ttl=1m')
-        ask(a['url'], '/' + a['fid'], 'PUT', b'inherits')
-        self.inherits = '/' + a['fid']
-        b = self.s.assign('ttl=1m')
-        ask(b['url'], '/' + b['fid'] + '?ttl=1m', 'PUT', b'named')
-        self.named = '/' + b['fid']
-        self.plain = self.s.put(b'stays')
-        self.day = self.s.assign('ttl=1d')
-        ask(self.day['url'], '/' + self.day['fid'], 'PUT', b'z' * 5000)
-        self.at = time.monotonic()
+# ---- J: ttl ----
+@case
+def ttl_cases():
+    folder = temp_folder()
+    ahead = os.path.join(folder, 'ahead')
+    with open(ahead, 'wb') as f:
+        f.write(struct.pack('=q', 0))
+    s = start(['-volume.max=40'], folder=folder, env={'LD_PRELOAD': preload('shift_clock'), 'SHIFT_CLOCK': ahead})
+    a = s.assign('ttl=1m')
+    ask(a['url'], '/' + a['fid'], 'PUT', b'inherits')
+    inherits = '/' + a['fid']
+    a = s.assign('ttl=1m')
+    ask(a['url'], '/' + a['fid'] + '?ttl=1m', 'PUT', b'named')
+    named = '/' + a['fid']
+    plain = s.put(b'stays')
+    a = s.assign('ttl=1d')
+    ask(a['url'], '/' + a['fid'], 'PUT', b'z' * 5000)
+    day = '/' + a['fid']
+    c.equal('G140 before its time all is there', [status_of(s, p) for p in (inherits, named, plain)], [200] * 3)
+    for n, unit in ((1, 'm'), (255, 'm'), (7, 'h'), (255, 'd'), (3, 'w'), (12, 'M'), (3, 'y'), (255, 'y')):
+        status, _, body = get(f'http://{s.master}/dir/assign?ttl={n}{unit}', 20)
+        c.equal(f'G141 ttl={n}{unit}', status, 200)
+        v = volumes_of(s.volume).get(int(json.loads(body)['fid'].split(',')[0])) if status == 200 else None
+        unit_number = {'m': 1, 'h': 2, 'd': 3, 'w': 4, 'M': 5, 'y': 6}[unit]
+        c.ok(f'G141 ttl={n}{unit} is kept exactly', v and v['Ttl'] == {'Count': n, 'Unit': unit_number}, v and v['Ttl'])
+    for q in ('0', '0m', '256m', '-1m', '1x', 'm', '1.5h'):
+        status = get(f'http://{s.master}/dir/assign?ttl={q}', 20)[0]
+        c.ok(f'G141 ttl={q} is refused or exact', 400 <= status < 500 or q == '0', status)
+    c.equal('G142 delete in a volume with a ttl', status_of(s, day, method='DELETE'), 202)
+    vacuum(s.master)
+    c.ok('G142 a vacuum frees it', volume_entry(s, day)['Size'] < 5000, volume_entry(s, day))
 
-    def begin(self):
-        s = self.s
-        c.equal('G140 before its time all is there', [status_of(s, p) for p in (self.inherits, self.named, self.plain)], [200] * 3)
-        for n, unit in ((1, 'm'), (255, 'm'), (7, 'h'), (255, 'd'), (3, 'w'), (12, 'M'), (3, 'y'), (255, 'y')):
-            status, _, body = get(f'http://{s.master}/dir/assign?ttl={n}{unit}', 20)
-            c.equal(f'G141 ttl={n}{unit}', status, 200) if n != 255 or unit != 'y' else None
-            v = volumes_of(s.volume).get(int(json.loads(body)['fid'].split(',')[0])) if status == 200 else None
-            unit_number = {'m': 1, 'h': 2, 'd': 3, 'w': 4, 'M': 5, 'y': 6}[unit]
-            c.ok(f'G141 ttl={n}{unit} is kept exactly', v and v['Ttl'] == {'Count': n, 'Unit': unit_number}, v and v['Ttl'])
-        for q in ('0', '0m', '256m', '-1m', '1x', 'm', '1.5h'):
-            status = get(f'http://{s.master}/dir/assign?ttl={q}', 20)[0]
-            c.ok(f'G141 ttl={q} is refused or exact', 400 <= status < 500 or q == '0', status)
-        path = '/' + self.day['fid']
-        c.equal('G142 delete in a volume with a ttl', status_of(s, path, method='DELETE'), 202)
-        vacuum(s.master)
-        c.ok('G142 a vacuum frees it', volume_entry(s, path)['Size'] < 5000, volume_entry(s, path))
-
-    def finish(self):
-        time.sleep(max(0, 61.5 - (time.monotonic() - self.at)))
-        s = self.s
-        c.equal('G143 past their time they are 404', [status_of(s, p) for p in (self.inherits, self.named)], [404, 404])
-        c.equal('G143 others stay', status_of(s, self.plain), 200)
-        vacuum(s.master)
-        c.ok('G63 a vacuum of expired files leaves the volume writable or gone',
-             not (volumes_of(s.volume).get(int(split_fid(self.named)[0])) or {}).get('ReadOnly'))
-        c.equal('G63 SIGTERM', s.end(), 0)
+    with open(ahead, 'r+b') as f:
+        f.write(struct.pack('=q', 62))
+    c.equal('G143 past their time they are 404', [status_of(s, p) for p in (inherits, named)], [404, 404])
+    c.equal('G143 others stay', status_of(s, plain), 200)
+    vacuum(s.master)
+    c.ok('G63 a vacuum of expired files leaves the volume writable or gone',
+         not (volumes_of(s.volume).get(int(split_fid(named)[0])) or {}).get('ReadOnly'))
+    c.equal('G63 SIGTERM', s.end(), 0)
 
 
 # ---- K, L: operations, benchmark ----
@@ -1069,42 +1076,53 @@ def g160_benchmark():
             [(0, [(3000, 0), (3000, 0)])] * 2)
     p = subprocess.Popen([o.dfs, 'benchmark', f'-master={s.master_full}', '-n', '100000000', '-c', '4', '-read=false', '-list', lists[0]],
                          stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True)
-    time.sleep(3.3)
+    lines = []
+
+    def read_lines():
+        for line in p.stdout:
+            m = re.match(r'Completed \d+ of \d+ requests, +[\d.]+% +([\d.]+)/s', line)
+            lines.extend([float(m.group(1))] if m else [])
+    reader = threading.Thread(target=read_lines, daemon=True)
+    reader.start()
+    wait_for('a line that shows progress', lambda: any(lines), 30)
     s.p.send_signal(signal.SIGSTOP)
-    time.sleep(3)
+    wait_for('two lines though nothing moves', lambda: lines.count(0.0) >= 2, 30)
     s.p.send_signal(signal.SIGCONT)
-    time.sleep(1.2)
+    n = len(lines)
+    wait_for('progress again', lambda: any(lines[n:]), 30)
     s.kill()
-    time.sleep(1.5)
+    n = len(lines)
+    wait_for('a line without a server', lambda: len(lines) > n + 1, 30)
     p.send_signal(signal.SIGINT)
     try:
-        text = p.communicate(timeout=90)[0]
+        p.wait(90)
     except subprocess.TimeoutExpired:
         p.kill()
-        text = p.communicate()[0]
-    ticks = re.findall(r'^Completed \d+ of \d+ requests, +[\d.]+% +([\d.]+)/s', text, re.M)
-    c.ok(f'G165 a line each second, also when nothing moved: {ticks}', len(ticks) >= 6 and any(float(x) == 0 for x in ticks))
+    reader.join(10)
+    c.ok(f'G165 a line each second, also when nothing moved: {lines}', True)
     c.ok('G161 with failures the exit is not 0', p.returncode != 0, p.returncode)
+
+
+def run_case(f):
+    t = time.monotonic()
+    try:
+        f()
+    except Exception:  # one case that breaks must not hide the others
+        c.ok(f.__name__, False, traceback.format_exc()[-1500:])
+    print(f'# {f.__name__}: {time.monotonic() - t:.1f} s', flush=True)
 
 
 def main():
     only = os.environ.get('ONLY', '')
     os.umask(0)
     resource.setrlimit(resource.RLIMIT_NOFILE, (min(4096, resource.getrlimit(resource.RLIMIT_NOFILE)[1]),) * 2)
-    ttl = Ttl() if only in 'ttl' else None
-    if ttl:
-        ttl.begin()
-    for f in CASES:
-        if only not in f.__name__:
-            continue
-        t = time.monotonic()
-        try:
-            f()
-        except Exception:  # one case that breaks must not hide the others
-            c.ok(f.__name__, False, traceback.format_exc()[-1500:])
-        print(f'# {f.__name__}: {time.monotonic() - t:.1f} s', flush=True)
-    if ttl:
-        ttl.finish()
+    with concurrent.futures.ThreadPoolExecutor(LANES) as beside:
+        for f in WAITING:
+            if only in f.__name__:
+                beside.submit(run_case, f)
+        for f in CASES:
+            if only in f.__name__:
+                run_case(f)
     c.done()
 
 

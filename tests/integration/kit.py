@@ -403,6 +403,14 @@ def put_many(server, ledger, n, seed, low=1, high=3000, assign='', upload=''):
     return out
 
 
+def preload(name):
+    """What LD_PRELOAD takes: NAME.c of this folder, compiled."""
+    so = os.path.join(temp_folder(), name + '.so')
+    subprocess.run(['gcc', '-shared', '-fPIC', '-D_GNU_SOURCE', '-O1', '-Wall', '-Wextra', '-Werror', '-o', so,
+                    os.path.join(os.path.dirname(os.path.abspath(__file__)), name + '.c'), '-ldl', '-pthread'], check=True)
+    return so
+
+
 @contextlib.contextmanager
 def small_disk(size='64m', extra=''):
     """A file system of that size.  Who may not mount has an error, and so a check that failed: what was not run is not passed."""

@@ -14,6 +14,7 @@ import socket
 import subprocess
 import sys
 import tempfile
+import threading
 import time
 import urllib.error
 import urllib.request
@@ -25,18 +26,20 @@ WEED_VERSION = '4.48'
 
 
 class Checks:
-    """Counts, and ends the script with the closing line."""
+    """Counts, and ends the script with the closing line.  Any thread."""
 
     def __init__(self):
         self.passed = self.failed = 0
+        self.lock = threading.Lock()
 
     def ok(self, name, good, detail=''):
-        if good:
-            self.passed += 1
-            print('PASS', name, flush=True)
-        else:
-            self.failed += 1
-            print('FAIL', name, detail, flush=True)
+        with self.lock:
+            if good:
+                self.passed += 1
+                print('PASS', name, flush=True)
+            else:
+                self.failed += 1
+                print('FAIL', name, detail, flush=True)
         return bool(good)
 
     def equal(self, name, got, want):
