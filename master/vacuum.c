@@ -15,6 +15,7 @@
 #include "net/grpc.h"
 #include "net/log.h"
 #include "net/pb/volume.pb-c.h"
+#include "net/rand.h"
 
 #define CHECK_TIMEOUT_MS 30000u
 #define COMMIT_TIMEOUT_MS 600000u
@@ -48,6 +49,7 @@ struct vacuum_run {
     uint32_t id_count, id_at;
     /* the volume under way */
     uint32_t volume_id;
+    uint64_t token; /* by which its replicas tell this try from others */
     enum vacuum_step step;
     struct vacuum_replica replicas[REPLICAS_MAX];
     uint32_t replica_count, pending;
@@ -151,6 +153,7 @@ static void start_cleanup(struct vacuum_run *r)
     note(r, 0, 0, 0, r->why);
     r->step = STEP_CLEANUP;
     req.volume_id = r->volume_id;
+    req.run_token = r->token;
     for (uint32_t i = 0; i < r->replica_count; i++)
         if (r->replicas[i].chosen && !r->replicas[i].committed)
             unary(&r->replicas[i], "/volume_server_pb.VolumeServer/VacuumVolumeCleanup", &req.base,
@@ -204,6 +207,7 @@ static void commit_next(struct vacuum_run *r)
     VolumeServerPb__VacuumVolumeCommitRequest req = VOLUME_SERVER_PB__VACUUM_VOLUME_COMMIT_REQUEST__INIT;
 
     req.volume_id = r->volume_id;
+    req.run_token = r->token;
     for (uint32_t i = 0; i < r->replica_count; i++) {
         struct vacuum_replica *rep = &r->replicas[i];
 
@@ -264,6 +268,7 @@ static int compact(struct vacuum_replica *rep, uint64_t size_bytes)
         return rc;
     r->pending++;
     req.volume_id = r->volume_id;
+    req.run_token = r->token;
     req.preallocate = (int64_t)r->master->grower.preallocate_bytes;
     rc = grpc_call_send(rep->compacting, &req.base);
     if (rc == 0)
@@ -283,6 +288,7 @@ static void start_compact(struct vacuum_run *r)
         return;
     }
     r->step = STEP_COMPACT;
+    r->token = rand_u64() | 1; /* 0 would be no token */
     v->vacuuming = true;
     topology_refresh(&r->master->topology, v);
     r->pending = 1; /* held until all are started */

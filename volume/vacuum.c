@@ -7,6 +7,7 @@
 #include "volume/vacuum.h"
 
 #include <inttypes.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -38,6 +39,9 @@ struct vacuum_call {
     struct vacuum *run;
     struct volume_gen *gen; /* publish */
     uint64_t bytes;         /* preallocated */
+    uint64_t token;         /* of the run that is meant; 0 = of any */
+    uint64_t found_token;   /* of the one that is there */
+    bool found;
     int rc;
 };
 
@@ -84,6 +88,21 @@ static void run_look(struct writer_cmd *cmd)
     c->rc = c->run->volume->vacuum == c->run ? look(c->run) : DFS_ECANCELLED;
 }
 
+static bool is_meant(const struct vacuum *r, uint64_t token)
+{
+    return token == 0 || r->token == token;
+}
+
+/* A finished copy that nobody has come for is no reason to refuse a master that begins anew. */
+static void drop_abandoned(struct volume *v, uint64_t token)
+{
+    if (v->vacuum == NULL || v->vacuum->state != VACUUM_READY || is_meant(v->vacuum, token))
+        return;
+    log_warning("vacuum of '%s': the finished copy of run %016" PRIx64 " is dropped, run %016" PRIx64 " begins", v->base,
+                v->vacuum->token, token);
+    vacuum_drop(v);
+}
+
 static void run_start(struct writer_cmd *cmd)
 {
     struct vacuum_call *c = call_of(cmd);
@@ -91,6 +110,7 @@ static void run_start(struct writer_cmd *cmd)
     const unsigned no = VOLUME_LOADING | VOLUME_BROKEN | VOLUME_CLOSING | VOLUME_UNMOUNTED | VOLUME_OFFLINE |
                         VOLUME_DAMAGED | VOLUME_FLUSH_FAILED;
 
+    drop_abandoned(v, c->run->token);
     if (v->vacuum != NULL) {
         c->rc = DFS_EBUSY;
         return;
@@ -124,12 +144,19 @@ static void run_ready(struct writer_cmd *cmd)
         c->run->state = VACUUM_READY;
 }
 
+static void note_found(struct vacuum_call *c)
+{
+    c->found = c->volume->vacuum != NULL;
+    c->found_token = c->found ? c->volume->vacuum->token : 0;
+}
+
 static void run_take(struct writer_cmd *cmd)
 {
     struct vacuum_call *c = call_of(cmd);
 
+    note_found(c);
     c->run = c->volume->vacuum;
-    if (c->run == NULL || c->run->state != VACUUM_READY) {
+    if (c->run == NULL || c->run->state != VACUUM_READY || !is_meant(c->run, c->token)) {
         c->run = NULL;
         c->rc = DFS_ESTALE;
         return;
@@ -365,16 +392,13 @@ static int compact(struct vacuum *r)
     return rc == 0 ? on_writer(r->volume, r, run_ready) : rc;
 }
 
-int store_vacuum_compact(struct store *s, uint32_t volume_id, uint64_t preallocate_bytes,
-                         int (*progress)(void *arg, uint64_t bytes), void *arg)
+int store_vacuum_compact(struct store *s, uint32_t volume_id, uint64_t token, int (*progress)(void *arg, uint64_t bytes), void *arg)
 {
     struct volume *v = store_get(s, volume_id);
     struct vacuum *r = NULL;
     uint64_t start_ns = clock_mono_ns(), before, after;
     int rc;
 
-    /* The copy is sized to what is live: a whole volume's room asked for and not had would fail again and again. */
-    (void)preallocate_bytes;
     if (v == NULL)
         return DFS_ENOVOLUME;
     rc = run_new(v, &r);
@@ -382,6 +406,7 @@ int store_vacuum_compact(struct store *s, uint32_t volume_id, uint64_t prealloca
         volume_unref(v);
         return rc;
     }
+    r->token = token;
     r->progress = progress;
     r->progress_arg = arg;
     rc = on_writer(v, r, run_start);
@@ -478,12 +503,30 @@ static int commit(struct vacuum *r, struct vacuum_call *c)
     return swap_held(r, c);
 }
 
-int store_vacuum_commit(struct store *s, uint32_t volume_id, uint64_t *dat_bytes, bool *read_only)
+/* Says to who asked, and to the log, why nothing was done. */
+static void refuse(const struct vacuum_call *c, const char *what, struct vacuum_outcome *out)
+{
+    struct vacuum_outcome refused = {0};
+    char there[64] = "there is no finished copy";
+
+    if (c->found && c->token != 0 && c->found_token != c->token)
+        (void)snprintf(there, sizeof there, "the copy there is that of run %016" PRIx64, c->found_token);
+    (void)snprintf(refused.why, sizeof refused.why, "the %s of run %016" PRIx64 " of the vacuum of volume %" PRIu32 " is refused: %s",
+                   what, c->token, c->volume->id, there);
+    log_warning("%s", refused.why);
+    if (out != NULL)
+        *out = refused;
+}
+
+int store_vacuum_commit(struct store *s, uint32_t volume_id, uint64_t token, struct vacuum_outcome *out)
 {
     struct volume *v = store_get(s, volume_id);
-    struct vacuum_call c = {.volume = v};
+    struct vacuum_call c = {.volume = v, .token = token};
     uint64_t before, after;
     int rc;
+
+    if (out != NULL)
+        *out = (struct vacuum_outcome){0};
 
     if (v == NULL)
         return DFS_ENOVOLUME;
@@ -491,6 +534,7 @@ int store_vacuum_commit(struct store *s, uint32_t volume_id, uint64_t *dat_bytes
     append_queue_cmd_wait(v->location->appends, &c.cmd);
     rc = c.rc;
     if (rc != 0) {
+        refuse(&c, "commit", out);
         volume_unref(v);
         return rc;
     }
@@ -508,10 +552,10 @@ int store_vacuum_commit(struct store *s, uint32_t volume_id, uint64_t *dat_bytes
     }
     if (rc == 0)
         preallocate(v, c.bytes);
-    if (dat_bytes != NULL)
-        *dat_bytes = atomic_load_explicit(&v->dat_bytes, memory_order_relaxed);
-    if (read_only != NULL)
-        *read_only = !volume_writable(v);
+    if (out != NULL) {
+        out->dat_bytes = atomic_load_explicit(&v->dat_bytes, memory_order_relaxed);
+        out->read_only = !volume_writable(v);
+    }
     volume_unref(v);
     return rc;
 }
@@ -536,22 +580,30 @@ static void run_cleanup(struct writer_cmd *cmd)
     struct vacuum_call *c = call_of(cmd);
     struct vacuum *r = c->volume->vacuum;
 
+    note_found(c);
     if (r == NULL)
         c->rc = vacuum_remove_files(c->volume->base);
+    else if (!is_meant(r, c->token))
+        c->rc = DFS_ESTALE;
     else if (r->state == VACUUM_COMMITTING)
         c->rc = DFS_EBUSY;
     else
         vacuum_drop(c->volume);
 }
 
-int store_vacuum_cleanup(struct store *s, uint32_t volume_id)
+int store_vacuum_cleanup(struct store *s, uint32_t volume_id, uint64_t token, struct vacuum_outcome *out)
 {
     struct volume *v = store_get(s, volume_id);
-    int rc;
+    struct vacuum_call c = {.volume = v, .token = token};
 
+    if (out != NULL)
+        *out = (struct vacuum_outcome){0};
     if (v == NULL)
         return DFS_ENOVOLUME;
-    rc = on_writer(v, NULL, run_cleanup);
+    c.cmd = (struct writer_cmd){.run = run_cleanup, .volume = v};
+    append_queue_cmd_wait(v->location->appends, &c.cmd);
+    if (c.rc == DFS_ESTALE)
+        refuse(&c, "cleanup", out);
     volume_unref(v);
-    return rc;
+    return c.rc;
 }

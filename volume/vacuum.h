@@ -13,8 +13,9 @@
  *   no B.cpc             the copy is worth nothing: B.cpd and B.cpx are removed
  *   B.cpc                the copy is whole: whichever of B.cpd, B.cpx is still there is renamed, then B.cpc removed
  *
- * A run belongs to its volume (volume->vacuum) from compact to commit or cleanup, so there is one at a time, and a commit can
- * only be that of the copy it finds finished. */
+ * A run belongs to its volume (volume->vacuum) from compact to commit or cleanup, so there is one at a time.  A commit or cleanup
+ * names the run that it means by the token that compact was given: one that comes late, for a copy that is gone or that another
+ * master has made since, is refused. */
 #ifndef DFS_VOLUME_VACUUM_H
 #define DFS_VOLUME_VACUUM_H
 

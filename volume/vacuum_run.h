@@ -25,6 +25,7 @@ struct vacuum {
     struct volume *volume;   /* a reference */
     struct volume_gen *gen;  /* the one that is copied; a reference */
     enum vacuum_state state; /* writer thread */
+    uint64_t token;          /* of who started it; 0 = none was given */
     atomic_bool cancel;
     struct epoch_slot *epoch;
     struct superblock sb;    /* of the copy */

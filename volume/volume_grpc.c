@@ -337,7 +337,9 @@ static void run_vacuum_compact(struct job *j)
 {
     const VolumeServerPb__VacuumVolumeCompactRequest *q = (void *)j->req;
     j->progress_msg.run = on_progress;
-    j->rc = store_vacuum_compact(j->s->store, q->volume_id, q->preallocate > 0 ? (uint64_t)q->preallocate : 0, vacuum_progress, j);
+    /* What it says of preallocation is not asked: the copy is sized to what is live, and a whole volume's room asked for and not
+     * had would fail again and again. */
+    j->rc = store_vacuum_compact(j->s->store, q->volume_id, q->run_token, vacuum_progress, j);
     if (j->rc != 0)
         log_warning("cannot compact volume %u: %s", q->volume_id, dfs_err_text(j->rc));
 }
@@ -350,8 +352,12 @@ static void reply_vacuum_compact(struct job *j)
 
 static void run_vacuum_commit(struct job *j)
 {
-    j->rc = store_vacuum_commit(j->s->store, ((VolumeServerPb__VacuumVolumeCommitRequest *)j->req)->volume_id, &j->bytes,
-                                &j->read_only);
+    const VolumeServerPb__VacuumVolumeCommitRequest *q = (void *)j->req;
+    struct vacuum_outcome out;
+    j->rc = store_vacuum_commit(j->s->store, q->volume_id, q->run_token, &out);
+    j->bytes = out.dat_bytes;
+    j->read_only = out.read_only;
+    snprintf(j->error, sizeof j->error, "%s", out.why);
 }
 
 static void reply_vacuum_commit(struct job *j)
@@ -364,7 +370,10 @@ static void reply_vacuum_commit(struct job *j)
 
 static void run_vacuum_cleanup(struct job *j)
 {
-    j->rc = store_vacuum_cleanup(j->s->store, ((VolumeServerPb__VacuumVolumeCleanupRequest *)j->req)->volume_id);
+    const VolumeServerPb__VacuumVolumeCleanupRequest *q = (void *)j->req;
+    struct vacuum_outcome out;
+    j->rc = store_vacuum_cleanup(j->s->store, q->volume_id, q->run_token, &out);
+    snprintf(j->error, sizeof j->error, "%s", out.why);
 }
 
 static void reply_vacuum_cleanup(struct job *j)

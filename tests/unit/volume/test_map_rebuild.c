@@ -469,11 +469,8 @@ static void test_held_generation(void **state)
 
 static void vacuum(struct fixture *f)
 {
-    uint64_t bytes;
-    bool read_only;
-
     assert_int_equal(store_vacuum_compact(f->e.store, VOLUME, 0, NULL, NULL), 0);
-    assert_int_equal(store_vacuum_commit(f->e.store, VOLUME, &bytes, &read_only), 0);
+    assert_int_equal(store_vacuum_commit(f->e.store, VOLUME, 0, NULL), 0);
 }
 
 /* The map is in the other folder then. */
@@ -492,7 +489,7 @@ static void test_after_vacuum(void **state)
     assert_true(v->ldb_other);
     /* A copy that is thrown away must not make it forget where its map is. */
     assert_int_equal(store_vacuum_compact(f->e.store, VOLUME, 0, NULL, NULL), 0);
-    assert_int_equal(store_vacuum_cleanup(f->e.store, VOLUME), 0);
+    assert_int_equal(store_vacuum_cleanup(f->e.store, VOLUME, 0, NULL), 0);
     assert_true(v->ldb_other);
     vacuum(f);
     assert_false(v->ldb_other);
@@ -520,7 +517,7 @@ static void test_vacuum_meets_it(void **state)
     volume_gen_unref(g);
     volume_unref(v);
     store_load_wait(f->e.store);
-    assert_int_equal(store_vacuum_commit(f->e.store, VOLUME, NULL, NULL), DFS_ESTALE);
+    assert_int_equal(store_vacuum_commit(f->e.store, VOLUME, 0, NULL), DFS_ESTALE);
     all_is_served(f);
 
     engine_close(&f->e);

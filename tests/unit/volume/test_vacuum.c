@@ -168,7 +168,7 @@ static int vacuum(struct fixture *f)
 {
     int rc = store_vacuum_compact(f->e.store, VOLUME, 0, NULL, NULL);
 
-    return rc != 0 ? rc : store_vacuum_commit(f->e.store, VOLUME, NULL, NULL);
+    return rc != 0 ? rc : store_vacuum_commit(f->e.store, VOLUME, 0, NULL);
 }
 
 /* ---- what it does ---- */
@@ -177,8 +177,7 @@ static void live_stays_and_dead_goes(void **state)
 {
     struct fixture *f = *state;
     struct volume_info before, after;
-    uint64_t dat_bytes = 0;
-    bool read_only = true;
+    struct vacuum_outcome out = {.read_only = true};
     double ratio;
 
     fill(f);
@@ -187,10 +186,10 @@ static void live_stays_and_dead_goes(void **state)
     assert_true(ratio > 0.3 && ratio < 1);
     assert_int_equal(store_vacuum_compact(f->e.store, VOLUME, 0, NULL, NULL), 0);
     assert_true(exists(f, VACUUM_DAT_SUFFIX));
-    assert_int_equal(store_vacuum_commit(f->e.store, VOLUME, &dat_bytes, &read_only), 0);
+    assert_int_equal(store_vacuum_commit(f->e.store, VOLUME, 0, &out), 0);
     after = info(f);
-    assert_false(read_only);
-    assert_int_equal(dat_bytes, after.dat_bytes);
+    assert_false(out.read_only);
+    assert_int_equal(out.dat_bytes, after.dat_bytes);
     assert_true(after.dat_bytes < before.dat_bytes);
     assert_int_equal(after.live_count, before.live_count);
     assert_int_equal(after.deleted_bytes, 0);
@@ -224,7 +223,7 @@ static void writes_between_copy_and_commit_are_in_it(void **state)
     put(f, 7);   /* large */
     del(f, 11);
     put(f, 11);
-    assert_int_equal(store_vacuum_commit(f->e.store, VOLUME, NULL, NULL), 0);
+    assert_int_equal(store_vacuum_commit(f->e.store, VOLUME, 0, NULL), 0);
     check_all(f);
     reopen(f);
     check_all(f);
@@ -307,7 +306,7 @@ static void every_version_is_kept(void **state)
         assert_int_equal(engine_put(&f->e, c, f->data, 10), 0);
         assert_int_equal(engine_delete(&f->e, a), 0);
         assert_int_equal(store_vacuum_compact(f->e.store, id, 0, NULL, NULL), 0);
-        assert_int_equal(store_vacuum_commit(f->e.store, id, NULL, NULL), 0);
+        assert_int_equal(store_vacuum_commit(f->e.store, id, 0, NULL), 0);
         v = store_get(f->e.store, id);
         volume_info_get(v, &i);
         volume_unref(v);
@@ -371,7 +370,7 @@ static void the_expired_go(void **state)
     assert_int_equal(store_vacuum_compact(f->e.store, VOLUME, 0, NULL, NULL), 0);
     assert_int_equal(put_ttl(f, 2, 50, 77), 0);
     assert_int_equal(engine_delete(&f->e, fid_of(4)), 0);
-    assert_int_equal(store_vacuum_commit(f->e.store, VOLUME, NULL, NULL), 0);
+    assert_int_equal(store_vacuum_commit(f->e.store, VOLUME, 0, NULL), 0);
     assert_int_equal(info(f).live_count, 21);
     for (uint64_t key = 1; key <= 40; key++) {
         size_t n = key == 2 ? 77 : key == 9 ? 1300000 : 300;
@@ -457,17 +456,96 @@ static void order_is_kept(void **state)
     struct fixture *f = *state;
 
     fill(f);
-    assert_int_equal(store_vacuum_commit(f->e.store, VOLUME, NULL, NULL), DFS_ESTALE);
+    assert_int_equal(store_vacuum_commit(f->e.store, VOLUME, 0, NULL), DFS_ESTALE);
     assert_int_equal(store_vacuum_compact(f->e.store, VOLUME, 0, NULL, NULL), 0);
     assert_int_equal(store_vacuum_compact(f->e.store, VOLUME, 0, NULL, NULL), DFS_EBUSY);
-    assert_int_equal(store_vacuum_cleanup(f->e.store, VOLUME), 0);
+    assert_int_equal(store_vacuum_cleanup(f->e.store, VOLUME, 0, NULL), 0);
     assert_true(no_leftovers(f));
-    assert_int_equal(store_vacuum_commit(f->e.store, VOLUME, NULL, NULL), DFS_ESTALE);
+    assert_int_equal(store_vacuum_commit(f->e.store, VOLUME, 0, NULL), DFS_ESTALE);
     assert_int_equal(vacuum(f), 0);
-    assert_int_equal(store_vacuum_commit(f->e.store, VOLUME, NULL, NULL), DFS_ESTALE);
-    assert_int_equal(store_vacuum_cleanup(f->e.store, VOLUME), 0);
+    assert_int_equal(store_vacuum_commit(f->e.store, VOLUME, 0, NULL), DFS_ESTALE);
+    assert_int_equal(store_vacuum_cleanup(f->e.store, VOLUME, 0, NULL), 0);
     assert_int_equal(store_vacuum_compact(f->e.store, 99, 0, NULL, NULL), DFS_ENOVOLUME);
-    assert_int_equal(store_vacuum_commit(f->e.store, 99, NULL, NULL), DFS_ENOVOLUME);
+    assert_int_equal(store_vacuum_commit(f->e.store, 99, 0, NULL), DFS_ENOVOLUME);
+    check_all(f);
+}
+
+/* Only who made a copy may put it in the volume's place or take it away, and only once. */
+static void a_commit_belongs_to_its_run(void **state)
+{
+    struct fixture *f = *state;
+    struct vacuum_outcome out;
+    uint64_t revision;
+
+    fill(f);
+    revision = info(f).compact_revision;
+    assert_int_equal(store_vacuum_compact(f->e.store, VOLUME, 11, NULL, NULL), 0);
+    assert_int_equal(store_vacuum_compact(f->e.store, VOLUME, 11, NULL, NULL), DFS_EBUSY);
+    assert_int_equal(store_vacuum_compact(f->e.store, VOLUME, 0, NULL, NULL), DFS_EBUSY);
+    assert_int_equal(store_vacuum_commit(f->e.store, VOLUME, 12, &out), DFS_ESTALE);
+    assert_string_equal(out.why, "the commit of run 000000000000000c of the vacuum of volume 3 is refused: the copy there is that of "
+                                 "run 000000000000000b");
+    assert_int_equal(store_vacuum_cleanup(f->e.store, VOLUME, 12, &out), DFS_ESTALE);
+    assert_non_null(strstr(out.why, "the cleanup of run 000000000000000c"));
+    assert_true(exists(f, VACUUM_DAT_SUFFIX));
+    /* A second master begins anew; what the first one still has to say comes too late. */
+    assert_int_equal(store_vacuum_compact(f->e.store, VOLUME, 12, NULL, NULL), 0);
+    assert_int_equal(store_vacuum_commit(f->e.store, VOLUME, 11, &out), DFS_ESTALE);
+    assert_int_equal(store_vacuum_cleanup(f->e.store, VOLUME, 11, NULL), DFS_ESTALE);
+    assert_int_equal(info(f).compact_revision, revision);
+    assert_int_equal(store_vacuum_commit(f->e.store, VOLUME, 12, &out), 0);
+    assert_string_equal(out.why, "");
+    assert_int_equal(info(f).compact_revision, revision + 1);
+    assert_int_equal(store_vacuum_commit(f->e.store, VOLUME, 12, &out), DFS_ESTALE);
+    assert_non_null(strstr(out.why, "there is no finished copy"));
+    assert_int_equal(store_vacuum_commit(f->e.store, VOLUME, 0, NULL), DFS_ESTALE);
+    assert_int_equal(store_vacuum_cleanup(f->e.store, VOLUME, 12, NULL), 0); /* nothing is anybody's */
+    /* A restart takes the copy away, so its commit finds nothing. */
+    assert_int_equal(store_vacuum_compact(f->e.store, VOLUME, 13, NULL, NULL), 0);
+    reopen(f);
+    assert_int_equal(store_vacuum_commit(f->e.store, VOLUME, 13, &out), DFS_ESTALE);
+    assert_int_equal(info(f).compact_revision, revision + 1);
+    /* Who knows of no tokens commits and clears whatever there is. */
+    assert_int_equal(store_vacuum_compact(f->e.store, VOLUME, 14, NULL, NULL), 0);
+    assert_int_equal(store_vacuum_cleanup(f->e.store, VOLUME, 0, NULL), 0);
+    assert_int_equal(store_vacuum_compact(f->e.store, VOLUME, 15, NULL, NULL), 0);
+    assert_int_equal(store_vacuum_commit(f->e.store, VOLUME, 0, NULL), 0);
+    assert_int_equal(info(f).compact_revision, revision + 2);
+    assert_true(no_leftovers(f));
+    check_all(f);
+}
+
+struct late_comer {
+    struct engine *e;
+    int compact_rc, commit_rc, cleanup_rc;
+};
+
+static int come_late(void *arg, uint64_t bytes)
+{
+    struct late_comer *l = arg;
+
+    (void)bytes;
+    if (l->compact_rc != 0)
+        return 0;
+    l->compact_rc = store_vacuum_compact(l->e->store, VOLUME, 22, NULL, NULL);
+    l->commit_rc = store_vacuum_commit(l->e->store, VOLUME, 22, NULL);
+    l->cleanup_rc = store_vacuum_cleanup(l->e->store, VOLUME, 22, NULL);
+    return 0;
+}
+
+/* A copy that is being made is nobody else's to stop. */
+static void a_run_under_way_is_left_alone(void **state)
+{
+    struct fixture *f = *state;
+    struct late_comer l = {.e = &f->e};
+
+    fill(f);
+    assert_int_equal(store_vacuum_compact(f->e.store, VOLUME, 21, come_late, &l), 0);
+    assert_int_equal(l.compact_rc, DFS_EBUSY);
+    assert_int_equal(l.commit_rc, DFS_ESTALE);
+    assert_int_equal(l.cleanup_rc, DFS_ESTALE);
+    assert_int_equal(store_vacuum_commit(f->e.store, VOLUME, 21, NULL), 0);
+    assert_true(no_leftovers(f));
     check_all(f);
 }
 
@@ -485,7 +563,7 @@ static void a_cancelled_run_leaves_nothing(void **state)
     fill(f);
     assert_int_equal(store_vacuum_compact(f->e.store, VOLUME, 0, give_up_at_once, NULL), DFS_ECANCELLED);
     assert_true(no_leftovers(f));
-    assert_int_equal(store_vacuum_commit(f->e.store, VOLUME, NULL, NULL), DFS_ESTALE);
+    assert_int_equal(store_vacuum_commit(f->e.store, VOLUME, 0, NULL), DFS_ESTALE);
     check_all(f);
     assert_int_equal(vacuum(f), 0);
 }
@@ -538,7 +616,7 @@ static void any_failing_call_leaves_a_right_volume(void **state)
         fault_clear();
         if (rc == 0 && failed)
             print_message("call %llu failed and did no harm\n", (unsigned long long)n);
-        (void)store_vacuum_cleanup(f->e.store, VOLUME);
+        (void)store_vacuum_cleanup(f->e.store, VOLUME, 0, NULL);
         check_all(f);
         reopen(f);
         assert_true(no_leftovers(f));
@@ -613,6 +691,8 @@ int main(void)
         cmocka_unit_test_setup_teardown(a_corrupt_record_stops_nothing_and_is_not_lost, setup, teardown),
         cmocka_unit_test_setup_teardown(a_sealed_volume_that_shrinks_takes_writes_again, setup, teardown),
         cmocka_unit_test_setup_teardown(order_is_kept, setup, teardown),
+        cmocka_unit_test_setup_teardown(a_commit_belongs_to_its_run, setup, teardown),
+        cmocka_unit_test_setup_teardown(a_run_under_way_is_left_alone, setup, teardown),
         cmocka_unit_test_setup_teardown(a_cancelled_run_leaves_nothing, setup, teardown),
         cmocka_unit_test_setup_teardown(a_finished_copy_goes_with_the_volume, setup, teardown),
         cmocka_unit_test_setup_teardown(too_little_room_is_said_before, setup, teardown),
