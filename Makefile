@@ -50,6 +50,7 @@ DEPS_BUILD := gcc make pkg-config libevent-dev libleveldb-dev libsodium-dev libi
 	protobuf-c-compiler libisal-dev libjansson-dev zlib1g-dev
 DEPS_TEST := libcmocka-dev clang libclang-rt-14-dev python3 python3-venv curl strace mandoc binutils xz-utils
 DEPS_BENCH := wrk nginx-light strace fio
+DEPS_SEEDS := ceph-mon ceph-osd ceph-common
 SUDO := $(if $(filter 0,$(shell id -u)),,sudo)
 # The last line of a recipe that has collected names in $missing.  Who may not install is told what to ask for.  sudo drops the
 # caller's environment, so the variable that keeps apt from asking questions is set behind it.
@@ -125,6 +126,11 @@ deps-bench: deps ## what the benchmarks need beside it: a load generator, nginx 
 		missing="$$missing $$p"; done; \
 	$(INSTALL_MISSING)
 
+# A peer of one workload, and the run goes on without it: its cells then say that it is not there.
+deps-seeds: deps-bench ## the same for the seeds' workloads: Ceph's programs beside them
+	@missing=""; for p in $(DEPS_SEEDS); do command -v $${p%-common} >/dev/null || missing="$$missing $$p"; done; \
+	( $(INSTALL_MISSING) ) || echo "going on without$$missing" >&2
+
 demo: deps ## a store on this machine, a file put and fetched, the benchmark
 	@$(SUBMAKE) dfs
 	@python3 tests/demo.py ./dfs
@@ -183,7 +189,7 @@ bench-quick: deps-bench ## the same in three minutes, one round, without slow di
 	@mkdir -p build/bench
 	@python3 tests/bench/bench.py --build $(B) --quick --results build/bench/RESULTS.md
 
-seeds: deps-bench ## the workloads of the seeds, each beside its peer; writes bench/SEEDS.md (a quarter of an hour)
+seeds: deps-seeds ## the workloads of the seeds, each beside its peer; writes bench/SEEDS.md (a quarter of an hour)
 	@tests/seeds.sh --results bench/SEEDS.md
 
 lint: $(B)/dfs ## include direction, headers alone, seams, options = man pages = -h
@@ -223,6 +229,6 @@ clean: ## remove everything that was built
 help: ## this list
 	@awk -F':.*## ' '/^[a-z][a-z-]*:.*## /{printf "  %-12s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
 
-.PHONY: all tests-build asan-build tsan-build deps deps-bench demo bench bench-quick seeds unit test test-here clang-check asan tsan fuzz lint man format install uninstall clean help
+.PHONY: all tests-build asan-build tsan-build deps deps-bench deps-seeds demo bench bench-quick seeds unit test test-here clang-check asan tsan fuzz lint man format install uninstall clean help
 .DELETE_ON_ERROR:
 -include $(OBJ:.o=.d) $(SUPPORT_OBJ:.o=.d)

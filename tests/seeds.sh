@@ -1,6 +1,6 @@
 #!/bin/sh
 # The workloads of the systems that dfs is measured against, in minutes, each beside its peer: tests/bench/seeds.py says how.
-# Ceph takes part where it is installed (apt install ceph-mon ceph-osd ceph-common), fio and nginx by `make deps-bench`.
+# `make deps-seeds` installs the peers, weed comes by pip; one that is not there leaves its cells empty.
 set -eu
 cd "$(dirname "$0")/.."
 build=${BUILD:-build/release}

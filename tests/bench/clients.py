@@ -12,6 +12,7 @@ import shutil
 import subprocess
 import time
 
+import commands
 from servers import HERE
 
 LIMIT_S = 240
@@ -31,6 +32,7 @@ other_shares = []
 def run_measured(argv, server, folder, env=None, use_pty=False):
     """(output, seconds, server's CPU s, client's CPU s) of a client run to its end."""
     log = os.path.join(folder, 'client.log')
+    commands.note(argv, folder)
     before, busy_before, start = server.cpu_s(), machine_busy_s(), time.monotonic()
     if use_pty:
         reader, writer = pty.openpty()

@@ -4,6 +4,7 @@ import os
 import shutil
 import subprocess
 
+import commands
 from special import Unavailable
 
 
@@ -17,6 +18,7 @@ def run(folder, rw, block, jobs, job_bytes, seconds=0, mix_read=50):
             f'--rwmixread={mix_read}', '--invalidate=1']
     if seconds:
         argv += [f'--runtime={seconds}', '--time_based']
+    commands.note(argv, folder)
     text = subprocess.run(argv, capture_output=True, text=True, timeout=300, check=True).stdout
     job = json.loads(text[text.index('{'):])['jobs'][0]
     out = {}

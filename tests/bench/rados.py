@@ -6,11 +6,12 @@ import subprocess
 import time
 import uuid
 
+import commands
 import rig
 from special import Unavailable
 
-PORT = 28460
 POOL = 'bench'
+OSD_PORTS = 40
 OSD_BYTES = 6 << 30
 CONF = '''[global]
 fsid = {fsid}
@@ -23,6 +24,8 @@ osd pool default min size = 1
 mon allow pool size one = true
 osd crush chooseleaf type = 0
 ms bind msgr1 = false
+ms bind port min = {first}
+ms bind port max = {last}
 run dir = {folder}
 log file = {folder}/$name.log
 pid file = {folder}/$name.pid
@@ -38,11 +41,11 @@ PROGRAMS = ('ceph-mon', 'ceph-osd', 'ceph', 'rados', 'monmaptool')
 
 
 class Ceph:
-    def __init__(self, folder):
+    def __init__(self, folder, port):
         missing = [p for p in PROGRAMS if shutil.which(p) is None]
         if missing:
             raise Unavailable('no Ceph here (apt install ceph-mon ceph-osd ceph-common)')
-        self.folder = os.path.join(folder, 'ceph')
+        self.folder, self.port = os.path.join(folder, 'ceph'), port
         self.conf = os.path.join(self.folder, 'ceph.conf')
         self.running = []
 
@@ -60,10 +63,11 @@ class Ceph:
         for name in ('mon', 'osd'):
             os.makedirs(os.path.join(self.folder, name))
         with open(self.conf, 'w') as f:
-            f.write(CONF.format(fsid=fsid, port=PORT, folder=self.folder, osd_bytes=OSD_BYTES))
+            f.write(CONF.format(fsid=fsid, port=self.port, first=self.port + 1, last=self.port + OSD_PORTS, folder=self.folder,
+                                osd_bytes=OSD_BYTES))
         try:
             monmap = os.path.join(self.folder, 'monmap')
-            self.do('monmaptool', '--create', '--fsid', fsid, '--addv', 'a', f'[v2:127.0.0.1:{PORT}]', monmap)
+            self.do('monmaptool', '--create', '--fsid', fsid, '--addv', 'a', f'[v2:127.0.0.1:{self.port}]', monmap)
             self.do('ceph-mon', '-i', 'a', '--mkfs', '--monmap', monmap)
             self.start('ceph-mon', '-i', 'a')
             self.do('ceph', '--connect-timeout', '30', 'osd', 'new', osd)
@@ -91,11 +95,18 @@ class Ceph:
     def bench(self, mode, t, seconds, keep):
         """MiB/s."""
         more = (['-b', '4194304'] if mode == 'write' else []) + (['--no-cleanup'] if keep else [])
-        text = self.do('rados', '-p', POOL, 'bench', str(seconds), mode, '-t', str(t), *more, limit=seconds + 120)
+        argv = ['rados', '-p', POOL, 'bench', str(seconds), mode, '-t', str(t), *more]
+        commands.note(argv)
+        text = self.do(*argv, limit=seconds + 120)
         return float(re.search(r'Bandwidth \(MB/sec\):\s+([\d.]+)', text).group(1))
 
 
-def bench(folder, runs, seconds):
+def version():
+    m = re.search(r'version (\S+)', subprocess.run(['rados', '--version'], capture_output=True, text=True, check=False).stdout)
+    return m.group(1) if m else '?'
+
+
+def bench(folder, port, runs, seconds):
     """{(mode, requests under way): MiB/s} of each run; writes with 16 under way are kept for the reads behind them."""
-    with Ceph(folder) as ceph:
+    with Ceph(folder, port) as ceph:
         return {(mode, t): ceph.bench(mode, t, seconds, mode == 'write' and t == 16) for mode, t in runs}

@@ -10,6 +10,7 @@ import time
 HERE = os.path.dirname(os.path.abspath(__file__))
 ROOT = os.path.dirname(os.path.dirname(HERE))
 sys.path.insert(0, os.path.join(ROOT, 'tests', 'integration'))
+import commands  # noqa: E402
 import rig  # noqa: E402
 
 VOLUME_LIMIT_MB = 2048
@@ -127,6 +128,7 @@ def start_store(setup, kind, extra=()):
         process = rig.Process([setup.weed, '-logdir', folder, *shared], folder, kind)
     else:
         process = rig.Process([setup.dfs, *shared, *COPIES_OF_DFS[kind], *extra], folder, kind)
+    commands.note(process.argv, folder)
     server = Running(kind, process, f'http://{setup.volume}', kind != 'weed')
     try:
         wait_for_assign(setup, process)
