@@ -61,16 +61,6 @@ def warnings(s):
     return [x for x in s.log_text().splitlines() if x[:1] in 'WE']
 
 
-def rows(path, width=17):
-    with open(path, 'rb') as f:
-        b = f.read()
-    return [b[i:i + width] for i in range(0, len(b), width)]
-
-
-def row_offset(row):
-    return (row[12] << 32 | int.from_bytes(row[8:12], 'big')) * 8 if len(row) == 17 else int.from_bytes(row[8:12], 'big') * 8
-
-
 def status_of(s, path, **more):
     return ask(s.volume, path, **more)[0]
 
@@ -141,7 +131,7 @@ def g06_bad_record_in_the_middle():
     s.end()
     dat = first_dat(s)
     idx = dat[:-4] + '.idx'
-    by_key = {int.from_bytes(r[:8], 'big'): row_offset(r) for r in rows(idx)}
+    by_key = {int.from_bytes(r[:8], 'big'): row_offset(r) for r in idx_rows(idx)}
     victim = paths[50]
     at = by_key[int(split_fid(victim)[1], 16)]
     with open(dat, 'r+b') as f:
@@ -517,7 +507,7 @@ def g41_index_sorted_by_key():
     s.end()
     idx = first_dat(s)[:-4] + '.idx'
     last = {}
-    for r in rows(idx):
+    for r in idx_rows(idx):
         last[r[:8]] = r
     rewrite_index(idx, [last[k] for k in sorted(last)])
     forget_checkpoint(s)
@@ -562,7 +552,7 @@ def g43_row_past_the_end():
     s, ledger, paths = filled(50)
     s.end()
     idx = first_dat(s)[:-4] + '.idx'
-    r = rows(idx)
+    r = idx_rows(idx)
     bad = (0xdeadbeef).to_bytes(8, 'big') + (1 << 28).to_bytes(4, 'big') + b'\0' + (100).to_bytes(4, 'big')
     rewrite_index(idx, r[:10] + [bad] + r[10:])
     forget_checkpoint(s)
@@ -686,7 +676,7 @@ def g62_corrupt_needle_and_vacuum():
     s.end()
     dat = first_dat(s)
     victim = paths[40]
-    at = [row_offset(r) for r in rows(dat[:-4] + '.idx') if int.from_bytes(r[:8], 'big') == int(split_fid(victim)[1], 16)][0]
+    at = [row_offset(r) for r in idx_rows(dat[:-4] + '.idx') if int.from_bytes(r[:8], 'big') == int(split_fid(victim)[1], 16)][0]
     with open(dat, 'r+b') as f:
         f.seek(at + 60)
         b = f.read(1)
@@ -1031,7 +1021,7 @@ def g152_counters():
          metric(s.volume, 'SeaweedFS_volumeServer_handler_total', {'type': 'errorGetNotFound'}) > before['errorGetNotFound'])
     s.end()
     dat = first_dat(s)
-    at = [row_offset(r) for r in rows(dat[:-4] + '.idx') if int.from_bytes(r[:8], 'big') == int(split_fid(paths[3])[1], 16)][0]
+    at = [row_offset(r) for r in idx_rows(dat[:-4] + '.idx') if int.from_bytes(r[:8], 'big') == int(split_fid(paths[3])[1], 16)][0]
     with open(dat, 'r+b') as f:
         f.seek(at + 40)
         b = f.read(1)

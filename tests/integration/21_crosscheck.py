@@ -1,6 +1,7 @@
 #!/usr/bin/env python3
 """Volumes that dfs wrote, read by the real weed (fix, export, server); and a folder that weed, dfs and weed again write to.
 scale: full"""
+import collections
 import os
 import sys
 
@@ -13,13 +14,16 @@ SEED = seed_of('21_crosscheck')
 rng = random.Random(SEED)
 WEED = weed_binary()
 CROSS = os.path.join(FIXTURES, 'crosscheck.py')
-OPTIONS = ['-volume.max=100', '-master.volumeSizeLimitMB=64', '-volume.fileSizeLimitMB=8']
+# Two volumes a growth: weed takes each of them apart in a process of its own.
+OPTIONS = ['-volume.max=100', '-master.volumeSizeLimitMB=64', '-volume.fileSizeLimitMB=8', '-master.growth=2']
+# What only says how the answer was sent.
+TRANSPORT = ('date', 'server', 'connection', 'content-length', 'accept-ranges', 'vary')
 
 
-def cross(title, s, ledger):
-    """The server has ended; every entry of the ledger is asked of weed on a copy of its files."""
+def cross(title, s, ledger, more=()):
+    """The server has ended; every entry of the ledger, and `more`, is asked of weed on a copy of its files."""
     manifest = os.path.join(s.folder, 'manifest.json')
-    n = ledger.manifest(manifest)
+    n = ledger.manifest(manifest, more)
     p1, p2 = free_port(), free_port()
     c.add_runner(f'{title}: weed on {n} files', [sys.executable, CROSS, '--weed', WEED, '--data', s.data, '--manifest', manifest,
                                                  '--port', str(p1), '--port2', str(p2)], 300)
@@ -45,7 +49,8 @@ for durability in ('group', 'none'):
     c.equal(f'{durability}: all that it listed is there', body_of(os.path.join(s.folder, 'l'), s, ledger), 1500)
     storm = Storm(s.master, ledger, SEED, threads=4, max_bytes=30000)
     wait_for('a storm', lambda: storm.counts['write'] > 400, 60)
-    vacuum(s.master)
+    done = vacuum(s.master) or []
+    c.ok(f'{durability}: vacuumed in the storm', any(r['Outcome'] == 'vacuumed' for r in done), done)
     wait_for('more of it', lambda: storm.counts['write'] > 600, 60)
     c.equal(f'{durability}: storm', storm.stop(), [])
     for n in (1, 7, 8, 9, 255, 256, 65535, 65536, 262144, 262145, 1 << 20, 5_000_000, 8 << 20):
@@ -62,17 +67,36 @@ for durability in ('group', 'none'):
     c.equal(f'{durability}: SIGTERM', s.end(), 0)
     cross(durability, s, ledger)
 
-# What the API cases leave behind: weed must open it and read whatever dfs still reads.
+def as_dfs_answers(s, paths):
+    """Manifest entries that want of weed what dfs says of these paths."""
+    entries, volumes = [], volumes_of(s.volume)
+    for path in paths:
+        status, headers, body = ask(s.volume, path)
+        e = {'path': path, 'status': status}
+        if status == 200:
+            e.update(size=len(body), sha256=Ledger.digest(body),
+                     headers={k.title(): v for k, v in headers.items() if k not in TRANSPORT})
+        if volumes[int(split_fid(path)[0])]['Ttl']['Count']:
+            e['also_allowed'] = [404]  # its time may have passed
+        entries.append(e)
+    return entries
+
+
+# What the API cases leave behind, deleted files too: weed must open it and answer as dfs does.
 s = Server(o.dfs, options=OPTIONS)
-run([sys.executable, os.path.join(FIXTURES, 'golden.py'), '--master', s.master, '--volume', s.volume], 200)
+c.add_runner('golden', [sys.executable, os.path.join(FIXTURES, 'golden.py'), '--master', s.master, '--volume', s.volume], 200)
 ledger = Ledger()
 put_many(s, ledger, 50, SEED)
 s.end()
+paths = sorted(set(records_of(s.data)) - set(ledger.live()))
 s2 = Server(o.dfs, folder=s.folder, ports=s.ports, options=OPTIONS, name='again')
-wait_for('all volumes', lambda: 'index rows applied' in s2.log_text())
+c.ok('after the API cases: all volumes are opened', s2.says('index rows applied'))
 c.equal('after the API cases: dfs reads', ledger.wrong(s2.volume), [])
-s2.end()
-cross('after the API cases', s, ledger)
+entries = as_dfs_answers(s2, paths)
+found = collections.Counter(e['status'] for e in entries)
+c.ok(f'after the API cases: files of theirs to compare: {dict(found)}', found[200] >= 40 and found[404] >= 5 and len(found) == 2)
+c.equal('after the API cases: SIGTERM', s2.end(), 0)
+cross('after the API cases', s, ledger, entries)
 
 # The very same folder, by turns: weed writes, dfs, weed again (its builds have 5-byte offsets too).
 folder = temp_folder()
@@ -112,21 +136,27 @@ def change(server, seed):
             ledger.deleted(p)
 
 
+def bytes_of(server):
+    """Of all volumes, garbage too."""
+    return sum(v['Size'] for v in volumes_of(server.volume).values())
+
+
 rounds = [('weed', WeedServer), ('dfs', None), ('weed', WeedServer), ('dfs', None), ('weed', WeedServer)]
 for i, (who, make) in enumerate(rounds):
     if make:
         s = make(f'{who}{i}')
     else:
         s = Server(o.dfs, folder=folder, options=[*OPTIONS, '-master.dir', os.path.join(folder, 'm')], name=f'{who}{i}')
-        wait_for('all volumes', lambda: 'index rows applied' in s.log_text())
+        c.ok(f'turn {i}: all volumes are opened', s.says('index rows applied'))
     c.equal(f'turn {i}: {who} reads everything so far', ledger.wrong(s.volume)[:3], [])
     change(s, SEED + i)
-    if i in (1, 2, 3):
-        get(f'http://{s.master}/vol/vacuum?garbageThreshold=0.01', 60)
-        if who == 'dfs':
-            vacuum(s.master, 0.01)
-        else:
-            time.sleep(2)
+    if i in (1, 3):
+        done = vacuum(s.master, 0.01) or []
+        c.ok(f'turn {i}: {who} vacuumed', any(r['Outcome'] == 'vacuumed' for r in done), done)
+    elif i == 2:
+        before = bytes_of(s)
+        c.equal(f'turn {i}: {who} is asked to vacuum', get(f'http://{s.master}/vol/vacuum?garbageThreshold=0.01', 60)[0], 200)
+        c.ok(f'turn {i}: {who} vacuumed', wait_quiet(lambda: bytes_of(s) < before, 60), before)
     c.equal(f'turn {i}: {who} reads it after its changes', ledger.wrong(s.volume)[:3], [])
     s.end()
 c.done()

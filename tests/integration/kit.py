@@ -2,6 +2,7 @@
 requests that fills it, small file systems, and system calls as strace shows them."""
 import concurrent.futures
 import contextlib
+import glob
 import hashlib
 import http.client
 import json
@@ -10,6 +11,7 @@ import random
 import re
 import shutil
 import socket
+import struct
 import subprocess
 import sys
 import tempfile
@@ -258,9 +260,9 @@ class Ledger:
                 with self.lock:
                     self.may[p] = {self.digest(body) if status == 200 else None}
 
-    def manifest(self, path):
-        """As volcheck.py and crosscheck.py take it; only what is certain."""
-        entries = []
+    def manifest(self, path, more=()):
+        """As volcheck.py and crosscheck.py take it; only what is certain, and `more` of its entries."""
+        entries = list(more)
         for p, m in self.may.items():
             if len(m) != 1:
                 continue
@@ -492,6 +494,32 @@ def wait_quiet(test, seconds):
             return False
         time.sleep(0.1)
     return True
+
+
+def idx_rows(path, width=17):
+    """The rows of an index with offsets of 5 bytes, as bytes."""
+    with open(path, 'rb') as f:
+        b = f.read()
+    return [b[i:i + width] for i in range(0, len(b), width)]
+
+
+def row_offset(row):
+    """Where its record begins, in bytes."""
+    return (row[12] << 32 | int.from_bytes(row[8:12], 'big')) * 8 if len(row) == 17 else int.from_bytes(row[8:12], 'big') * 8
+
+
+def records_of(data):
+    """The path of every record that the indexes of a folder were ever told of, deleted ones too, with the cookie that it has."""
+    out = set()
+    for idx in glob.glob(os.path.join(data, '*.idx')):
+        vid = os.path.basename(idx)[:-4].rsplit('_', 1)[-1]
+        with open(idx[:-4] + '.dat', 'rb') as f:
+            for row in idx_rows(idx):
+                f.seek(row_offset(row))
+                cookie, key = struct.unpack('>IQ', f.read(12))
+                if key == int.from_bytes(row[:8], 'big') != 0:
+                    out.add(f'/{vid},{key:x}{cookie:08x}' if len(f'{key:x}') % 2 == 0 else f'/{vid},0{key:x}{cookie:08x}')
+    return sorted(out)
 
 
 def sha256_of(path):
