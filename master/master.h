@@ -124,8 +124,8 @@ int vacuum_start(struct master_server *m, double threshold, uint32_t only_volume
 /* The master is stopping: who waits is called with DFS_ECANCELLED; the volume under way is finished as far as there is time. */
 void vacuum_refuse_all(struct master_server *m);
 void vacuum_free(struct master_server *m);
-/* The last run, for /dir/status: a JSON value. */
-void vacuum_status(const struct master_server *m, struct jsonw *w);
+/* The last run and the volumes whose vacuum fails, for /dir/status: a JSON value. */
+void vacuum_status(struct master_server *m, struct jsonw *w);
 
 /* ---- submit.c ---- */
 struct master_req;

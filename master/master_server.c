@@ -15,7 +15,7 @@
 #include "net/log.h"
 
 #define SUBMIT_POOL_SPARE (4u << 20)
-#define VACUUM_JITTER_S 60u
+#define VACUUM_LATER_S 60u
 
 void master_options_init(struct master_options *o)
 {
@@ -55,6 +55,12 @@ static void on_sweep(void *arg)
         assign_retry(m);
     volume_layout_drop_idle(&m->topology);
     loop_timer_set(&m->sweep, MASTER_SWEEP_MS);
+}
+
+/* The first is a little later: servers that start with the master are still opening their volumes. */
+static uint64_t first_vacuum_ms(uint32_t interval_s)
+{
+    return ((uint64_t)interval_s + (interval_s < VACUUM_LATER_S ? interval_s : VACUUM_LATER_S)) * 1000;
 }
 
 static void on_vacuum_timer(void *arg)
@@ -260,7 +266,7 @@ int master_server_new(struct loop *loop, const struct master_options *o, struct 
     m->swept_ms = loop_now_ms(loop);
     loop_timer_set(&m->sweep, MASTER_SWEEP_MS);
     if (m->options.vacuum_interval_s != 0)
-        loop_timer_set(&m->vacuum_timer, ((uint64_t)m->options.vacuum_interval_s + VACUUM_JITTER_S) * 1000);
+        loop_timer_set(&m->vacuum_timer, first_vacuum_ms(m->options.vacuum_interval_s));
     *out = m;
     return 0;
 fail:

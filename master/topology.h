@@ -9,6 +9,7 @@
 #include <stdint.h>
 
 #include "master/data_node.h"
+#include "master/vacuum_backoff.h"
 #include "needle/bytes.h"
 #include "needle/replica_placement.h"
 #include "needle/ttl.h"
@@ -50,6 +51,7 @@ struct topo_volume {
     struct replica *replicas;
     uint32_t replica_count, replica_cap;
     bool vacuuming;               /* taken out of the writable set meanwhile */
+    struct vacuum_backoff vacuum_backoff;
     int32_t writable_index;       /* in layout->writable, or -1 */
     const struct data_node *lane_node; /* the disk location that it is handed out under while it is writable */
     uint32_t lane_disk_id;

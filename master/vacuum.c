@@ -23,6 +23,8 @@
 #define COMPACT_TIMEOUT_MS_PER_GB 180000u
 #define REPLICAS_MAX GROWTH_COPIES_MAX
 #define RESULTS_KEPT 32
+/* Failing volumes that the status names. */
+#define FAILING_SHOWN 100u
 
 enum vacuum_step { STEP_CHECK, STEP_COMPACT, STEP_COMMIT, STEP_CLEANUP };
 
@@ -30,7 +32,7 @@ struct vacuum_result {
     uint32_t volume_id;
     double garbage;
     uint64_t before_bytes, after_bytes;
-    char outcome[96];
+    char outcome[VACUUM_WHY_BYTES];
 };
 
 struct vacuum_replica {
@@ -54,7 +56,7 @@ struct vacuum_run {
     struct vacuum_replica replicas[REPLICAS_MAX];
     uint32_t replica_count, pending;
     bool failed;
-    char why[96];
+    char why[VACUUM_WHY_BYTES];
     bool active;
     struct vacuum_waiter *waiters, *queued; /* for this run; for later ones, in order */
     /* for status; the newest of the last runs */
@@ -107,11 +109,28 @@ static void end_run(struct vacuum_run *r)
     start_queued(r);
 }
 
+/* What the clock's next run does about the volume.  A row of failures is logged once. */
+static void remember(struct vacuum_run *r, struct topo_volume *v)
+{
+    struct vacuum_backoff *b = &v->vacuum_backoff;
+    struct master_server *m = r->master;
+
+    if (!r->failed) {
+        if (vacuum_backoff_clear(b))
+            log_info("volume %u: nothing is in the way of its vacuum any more", v->id);
+        return;
+    }
+    if (vacuum_backoff_failed(b, loop_now_ms(m->loop), (uint64_t)m->options.vacuum_interval_s * 1000, r->why))
+        log_warning("no vacuum of volume %u: %s; it is tried again less and less often", v->id, r->why);
+}
+
 /* Done with this volume; the next one in a fresh step of the loop, so that no stack grows and assigns get their turn. */
 static void end_volume(struct vacuum_run *r)
 {
     struct topo_volume *v = topology_find(&r->master->topology, r->volume_id);
 
+    if (v != NULL)
+        remember(r, v);
     if (v != NULL && v->vacuuming) {
         v->vacuuming = false;
         topology_refresh(&r->master->topology, v);
@@ -149,7 +168,6 @@ static void start_cleanup(struct vacuum_run *r)
 {
     VolumeServerPb__VacuumVolumeCleanupRequest req = VOLUME_SERVER_PB__VACUUM_VOLUME_CLEANUP_REQUEST__INIT;
 
-    log_warning("vacuum of volume %u stopped: %s", r->volume_id, r->why);
     note(r, 0, 0, 0, r->why);
     r->step = STEP_CLEANUP;
     req.volume_id = r->volume_id;
@@ -307,10 +325,8 @@ static void checked(struct vacuum_run *r)
 {
     bool any = false;
 
-    if (r->failed) {
-        log_warning("volume %u is not looked at for vacuum: %s", r->volume_id, r->why);
+    if (r->failed)
         note(r, 0, 0, 0, r->why);
-    }
     for (uint32_t i = 0; i < r->replica_count; i++) {
         struct vacuum_replica *rep = &r->replicas[i];
 
@@ -345,6 +361,8 @@ static bool worth_asking(const struct vacuum_run *r, const struct topo_volume *v
     /* Sizes here are a heartbeat old: good enough for the clock, not for someone who has just deleted. */
     if (r->asked_for)
         return true;
+    if (vacuum_backoff_waits(&v->vacuum_backoff, loop_now_ms(r->master->loop)))
+        return false;
     for (uint32_t i = 0; i < v->replica_count; i++)
         if (v->replicas[i].size_bytes > SUPERBLOCK_BYTES)
             return true;
@@ -545,7 +563,42 @@ void vacuum_free(struct master_server *m)
     m->vacuum = NULL;
 }
 
-void vacuum_status(const struct master_server *m, struct jsonw *w)
+struct failing_list {
+    struct jsonw *w;
+    uint64_t now_ms;
+    uint32_t count;
+};
+
+static int put_failing(struct topo_volume *v, void *arg)
+{
+    const struct vacuum_backoff *b = &v->vacuum_backoff;
+    struct failing_list *l = arg;
+
+    if (b->failures == 0)
+        return 0;
+    if (l->count++ < FAILING_SHOWN) {
+        jsonw_object(l->w);
+        jsonw_put_u64(l->w, "Id", v->id);
+        jsonw_put_u64(l->w, "Failures", b->failures);
+        jsonw_put_u64(l->w, "NextTryInSeconds", vacuum_backoff_waits(b, l->now_ms) ? (b->until_ms - l->now_ms) / 1000 : 0);
+        jsonw_put_str(l->w, "Reason", b->why);
+        jsonw_object_end(l->w);
+    }
+    return 0;
+}
+
+/* The volumes that the clock leaves alone for a while. */
+static void put_all_failing(struct master_server *m, struct jsonw *w)
+{
+    struct failing_list l = {.w = w, .now_ms = loop_now_ms(m->loop)};
+
+    jsonw_put_array(w, "Failing");
+    (void)topology_each_volume(&m->topology, put_failing, &l);
+    jsonw_array_end(w);
+    jsonw_put_u64(w, "FailingCount", l.count);
+}
+
+void vacuum_status(struct master_server *m, struct jsonw *w)
 {
     const struct vacuum_run *r = m->vacuum;
     uint32_t n = r == NULL ? 0 : r->result_count < RESULTS_KEPT ? r->result_count : RESULTS_KEPT;
@@ -555,6 +608,7 @@ void vacuum_status(const struct master_server *m, struct jsonw *w)
     jsonw_put_u64(w, "StartedAtSecond", r != NULL ? r->started_s : 0);
     jsonw_put_u64(w, "LookedAt", r != NULL ? r->looked_at : 0);
     jsonw_put_u64(w, "Vacuumed", r != NULL ? r->vacuumed : 0);
+    put_all_failing(m, w);
     jsonw_put_array(w, "Results");
     for (uint32_t i = 0; i < n; i++) {
         const struct vacuum_result *res = &r->results[(r->result_count - 1 - i) % RESULTS_KEPT];

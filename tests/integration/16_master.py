@@ -1,9 +1,10 @@
 #!/usr/bin/env python3
 """The master through restarts, pauses and stops: volumes that load are waited for, a pause of its own takes no server down,
-requests that wait are answered at a stop, and who asks for a vacuum gets his own.
+requests that wait are answered at a stop, who asks for a vacuum gets his own, and one that fails is tried less and less often.
 scale: every"""
 import glob
 import os
+import shutil
 import signal
 import subprocess
 import threading
@@ -68,6 +69,36 @@ def each_vacuum_is_a_run_of_its_own(m):
     c.equal('a threshold above 1 is refused', ask(m.master, '/vol/vacuum?garbageThreshold=2')[0], 406)
 
 
+def a_vacuum_that_fails_is_tried_less_and_less_often():
+    """FIELD G30."""
+    m = Master(o.dfs, options=['-volumeSizeLimitMB=64', '-growth=1', '-pulseSeconds=1', '-vacuumIntervalSeconds=1'])
+    v = VolumeServer(o.dfs, m.full, options=['-max=10', '-pulseSeconds=1'])
+    body, head = form(b'x' * 5000)
+    fids = [json.loads(ask(m.master, '/submit', 'POST', body, head)[2])['fid'] for _ in range(4)]
+    volume_id = int(fids[0].split(',')[0])
+    in_the_way = os.path.join(v.data, f'{volume_id}.cpd')
+    os.makedirs(os.path.join(in_the_way, 'x'))  # where the copy should be
+    for fid in fids[:3]:
+        c.equal(f'{fid} is deleted', ask(v.volume, '/' + fid, 'DELETE')[0], 202)
+
+    def failing():
+        return json.loads(ask(m.master, '/dir/status')[2])['Vacuum']['Failing']
+    wait_for('a second failure', lambda: [f for f in failing() if f['Failures'] >= 2], 60)
+    f = failing()[0]
+    c.equal('the status names the volume', (f['Id'], len(failing())), (volume_id, 1))
+    c.ok('the reason', 'compaction at' in f['Reason'], f)
+    c.ok('and when it is tried again', f['NextTryInSeconds'] <= 2 ** f['Failures'], f)
+    c.ok('the pause grew', f['Failures'] < 6, f)
+    c.equal('it is logged once', m.log_text().count(f'no vacuum of volume {volume_id}: '), 1)
+    shutil.rmtree(in_the_way)
+    c.equal('who asks for one need not wait', ask(m.master, '/vol/vacuum?garbageThreshold=0.1')[0], 200)
+    c.equal('and it is no longer failing', failing(), [])
+    c.ok('which is logged', m.says(f'volume {volume_id}: nothing is in the way of its vacuum any more'))
+    c.equal('what was not deleted is there', ask(v.volume, '/' + fids[3])[2], b'x' * 5000)
+    for p in (v, m):
+        c.equal(f'{p.name} ends', p.end(), 0)
+
+
 def growths_say_what_they_cannot_do(m):
     c.equal('more volumes than there is room for', ask(m.master, '/vol/grow?count=100')[0], 406)
     c.equal('a count beyond all bounds', ask(m.master, '/vol/grow?count=4294967297')[0], 406)
@@ -112,6 +143,7 @@ def servers_may_have_names():
 
 no_volume_is_made_while_others_load()
 servers_may_have_names()
+a_vacuum_that_fails_is_tried_less_and_less_often()
 master, volume = a_pause_takes_no_server_down()
 each_vacuum_is_a_run_of_its_own(master)
 growths_say_what_they_cannot_do(master)
