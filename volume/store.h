@@ -133,7 +133,8 @@ struct vacuum_outcome {
  * Copies the live needles beside the volume; progress(arg, bytes) may be NULL and its non-zero return cancels.  Checks room first
  * (DFS_ENOSPC).  A run that is under way: DFS_EBUSY; so is a finished copy to a caller without a token.  With one, the copy is
  * taken for that of a master that is gone: it is dropped, and a late commit of it refused. */
-int store_vacuum_compact(struct store *s, uint32_t volume_id, uint64_t token, int (*progress)(void *arg, uint64_t bytes), void *arg);
+int store_vacuum_compact(struct store *s, uint32_t volume_id, uint64_t token, int (*progress)(void *arg, uint64_t bytes),
+                         void *arg);
 /* Catches up and swaps.  Without a finished copy of this run: DFS_ESTALE.  out may be NULL. */
 int store_vacuum_commit(struct store *s, uint32_t volume_id, uint64_t token, struct vacuum_outcome *out);
 /* Gives the run up and removes what it left.  DFS_ESTALE when there is another one; DFS_EBUSY while it commits. */

@@ -392,7 +392,8 @@ static int compact(struct vacuum *r)
     return rc == 0 ? on_writer(r->volume, r, run_ready) : rc;
 }
 
-int store_vacuum_compact(struct store *s, uint32_t volume_id, uint64_t token, int (*progress)(void *arg, uint64_t bytes), void *arg)
+int store_vacuum_compact(struct store *s, uint32_t volume_id, uint64_t token, int (*progress)(void *arg, uint64_t bytes),
+                         void *arg)
 {
     struct volume *v = store_get(s, volume_id);
     struct vacuum *r = NULL;
@@ -511,8 +512,8 @@ static void refuse(const struct vacuum_call *c, const char *what, struct vacuum_
 
     if (c->found && c->token != 0 && c->found_token != c->token)
         (void)snprintf(there, sizeof there, "the copy there is that of run %016" PRIx64, c->found_token);
-    (void)snprintf(refused.why, sizeof refused.why, "the %s of run %016" PRIx64 " of the vacuum of volume %" PRIu32 " is refused: %s",
-                   what, c->token, c->volume->id, there);
+    (void)snprintf(refused.why, sizeof refused.why, "the %s of run %016" PRIx64 " of the vacuum of volume %" PRIu32
+                   " is refused: %s", what, c->token, c->volume->id, there);
     log_warning("%s", refused.why);
     if (out != NULL)
         *out = refused;

@@ -483,8 +483,8 @@ static void a_commit_belongs_to_its_run(void **state)
     assert_int_equal(store_vacuum_compact(f->e.store, VOLUME, 11, NULL, NULL), DFS_EBUSY);
     assert_int_equal(store_vacuum_compact(f->e.store, VOLUME, 0, NULL, NULL), DFS_EBUSY);
     assert_int_equal(store_vacuum_commit(f->e.store, VOLUME, 12, &out), DFS_ESTALE);
-    assert_string_equal(out.why, "the commit of run 000000000000000c of the vacuum of volume 3 is refused: the copy there is that of "
-                                 "run 000000000000000b");
+    assert_string_equal(out.why, "the commit of run 000000000000000c of the vacuum of volume 3 is refused: the copy there is that "
+                                 "of run 000000000000000b");
     assert_int_equal(store_vacuum_cleanup(f->e.store, VOLUME, 12, &out), DFS_ESTALE);
     assert_non_null(strstr(out.why, "the cleanup of run 000000000000000c"));
     assert_true(exists(f, VACUUM_DAT_SUFFIX));

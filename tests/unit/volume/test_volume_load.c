@@ -14,7 +14,6 @@
 #include "needle/err.h"
 #include "needle/needle.h"
 #include "net/log.h"
-#include "tests/support/fault.h"
 #include "tests/support/tmpdir.h"
 #include "tests/support/volume_rig.h"
 
@@ -332,96 +331,6 @@ static void test_zero_tail(void **state)
     assert_int_equal(vrig_file_bytes(dir, "7.dat"), end);
     assert_int_equal(info.cut_bytes, 0);
     vrig_volume_release(&b);
-}
-
-/* One that takes the repairing way writes an index beside the old one. */
-static bool open_repairs(enum needle_map_kind kind)
-{
-    int id = fault_add(&(struct fault_rule){.calls = FAULT(FAULT_OPEN), .path_has = ".idx.new", .first = 1, .every = 1});
-    struct store *s = vrig_open_kind(dir, kind);
-    bool repairs = fault_hits(id) != 0;
-
-    vrig_close(s);
-    fault_clear();
-    return repairs;
-}
-
-enum behind_rows { ROWS_ZEROS, ROWS_ZEROS_AND_A_BYTE,
-                   ROWS_LAST_RECORD_FLIPPED, ROWS_LAST_ROW_MISSING, ROWS_LAST_ROW_WRONG, BEHIND_ROWS_KINDS };
-
-/* What a killed server may leave behind the rows; with an index that a clean stop spoke for, or without.  Returns where the data
- * that must stay ends. */
-static uint64_t leave_behind_rows(enum behind_rows what, size_t zeros, size_t byte_at, uint64_t checkpoint_rows)
-{
-    struct rig_volume b;
-    struct idx_row *last;
-    uint64_t end;
-
-    vrig_volume_init(&b, NEEDLE_V3, 5);
-    for (uint64_t key = 1; key <= N; key++) {
-        if (key == checkpoint_rows + 1 && checkpoint_rows != 0) {
-            vrig_write(&b, dir, "7", true);
-            vrig_close(vrig_open(dir)); /* leaves a .ckp */
-        }
-        vrig_put_n(&b, key, SIZE(key));
-    }
-    last = &b.rows[N - 1];
-    end = b.dat_bytes;
-    while (zeros-- > 0)
-        vrig_append(&b, "", 1);
-    if (what == ROWS_ZEROS_AND_A_BYTE)
-        b.dat[end + byte_at] = 1;
-    if (what == ROWS_LAST_RECORD_FLIPPED)
-        b.dat[needle_offset_bytes(last->offset) + 60] ^= 1;
-    if (what == ROWS_LAST_ROW_WRONG)
-        last->key++;
-    if (what == ROWS_LAST_ROW_MISSING)
-        vrig_drop_row(&b);
-    vrig_write(&b, dir, "7", true);
-    vrig_volume_release(&b);
-    return end;
-}
-
-static void behind_rows(enum behind_rows what, size_t zeros, size_t byte_at, uint64_t checkpoint_rows, enum needle_map_kind kind)
-{
-    static const uint64_t last[] = {N};
-    struct volume_info info;
-    char *own = tmpdir_new("behind"), *saved = dir;
-    uint64_t end;
-
-    dir = own;
-    end = leave_behind_rows(what, zeros, byte_at, checkpoint_rows);
-    assert_int_equal(open_repairs(kind), what != ROWS_ZEROS);
-    assert_int_equal(open_repairs(kind), false);
-    assert_int_equal(vrig_file_bytes(dir, "7.dat"), end);
-    expect(last, what == ROWS_LAST_RECORD_FLIPPED, &info);
-    assert_int_equal(info.no_write, 0);
-    assert_true(vrig_tiles(dir, "7", NEEDLE_V3, 5));
-    dir = saved;
-    tmpdir_free(own);
-}
-
-/* Zeros alone are cut without a look at all rows; anything else behind the rows, or wrong in front of them, is looked into. */
-static void test_behind_rows(void **state)
-{
-    static const size_t lengths[] = {1, 7, 8, 24, 4096, 100003};
-
-    (void)state;
-    fault_install(NULL);
-    for (int kind = NEEDLE_MAP_MEMORY; kind <= NEEDLE_MAP_LEVELDB; kind++)
-        for (uint64_t checkpoint_rows = 0; checkpoint_rows <= N; checkpoint_rows += N / 2)
-            for (size_t i = 0; i < sizeof lengths / sizeof lengths[0]; i++)
-                behind_rows(ROWS_ZEROS, lengths[i], 0, checkpoint_rows, (enum needle_map_kind)kind);
-    for (size_t i = 0; i < sizeof lengths / sizeof lengths[0]; i++) {
-        behind_rows(ROWS_ZEROS_AND_A_BYTE, lengths[i], 0, N / 2, NEEDLE_MAP_MEMORY);
-        behind_rows(ROWS_ZEROS_AND_A_BYTE, lengths[i], lengths[i] / 2, 0, NEEDLE_MAP_MEMORY);
-        behind_rows(ROWS_ZEROS_AND_A_BYTE, lengths[i], lengths[i] - 1, N / 2, NEEDLE_MAP_MEMORY);
-    }
-    for (int what = ROWS_LAST_RECORD_FLIPPED; what < BEHIND_ROWS_KINDS; what++) {
-        behind_rows((enum behind_rows)what, 4096, 0, 0, NEEDLE_MAP_MEMORY);
-        behind_rows((enum behind_rows)what, 4096, 0, N / 2, NEEDLE_MAP_MEMORY);
-    }
-    fault_remove();
 }
 
 /* A byte in the last record's data, which has no row: torn.  With a row: it was whole once, and stays. */
@@ -1191,7 +1100,6 @@ int main(void)
         T(test_empty_file_in_tail),
         T(test_torn_tail),
         T(test_zero_tail),
-        T(test_behind_rows),
         T(test_flip_in_last),
         T(test_missing_index),
         T(test_header_destroyed_without_index),
