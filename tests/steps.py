@@ -1,6 +1,7 @@
 """The steps of the suite, simplest first, so that the first failure is the one to read."""
 import glob
 import os
+import re
 
 
 class Step:
@@ -47,7 +48,7 @@ def fuzz_steps(root, build, prefix, env):
 
 
 def integration_steps(root, dfs, prefix, env, scale):
-    """Scripts that start real processes; each ends with `N passed, N failed`."""
+    """Scripts that start real processes; each ends with `N passed, N failed`, and may say its own `limit: N s` in its head."""
     out = []
     for path in sorted(glob.glob(os.path.join(root, 'tests/integration/[0-9][0-9]_*.py'))):
         name = os.path.basename(path)[:-3]
@@ -55,7 +56,9 @@ def integration_steps(root, dfs, prefix, env, scale):
             head = f.read(2000)
         if scale != 'full' and f'scale: {scale}' not in head and 'scale: every' not in head:
             continue
-        out.append(Step(f'{prefix}integration/{name}', ['python3', path, '--dfs', dfs, '--scale', scale], 900, env, alone=True))
+        limit = re.search(r'^limit: (\d+) s', head, re.M)
+        out.append(Step(f'{prefix}integration/{name}', ['python3', path, '--dfs', dfs, '--scale', scale],
+                        int(limit.group(1)) if limit else 900, env, alone=True))
     return out
 
 

@@ -1,7 +1,8 @@
 """What the integration scripts share: free ports, servers that are really started and really ended, checks that count.
 
 A script is `NN_name.py --dfs PATH [--scale full|asan|tsan]`, says in its first lines at which scales it runs
-(`scale: every`, or `scale: asan tsan`, one line), prints a line for each check, and closes with `N passed, N failed`.
+(`scale: every`, or `scale: asan tsan`, one line) and perhaps its own bound (`limit: 120 s`), prints a line for each check, and
+closes with `N passed, N failed`.
 """
 import argparse
 import atexit
