@@ -342,6 +342,18 @@ static void run_stats_memory(struct master_req *q)
     master_reply_json(q, 200, &w);
 }
 
+/* That somebody answers is all that it says: how the cluster is, is the matter of /cluster/healthz. */
+static void run_stats_health(struct master_req *q)
+{
+    struct jsonw w;
+
+    jsonw_init(&w, master_req_pretty(q));
+    jsonw_object(&w);
+    jsonw_put_str(&w, "Version", DFS_NAME_AND_VERSION);
+    jsonw_object_end(&w);
+    master_reply_json(q, 200, &w);
+}
+
 /* ---- changes ---- */
 
 static void reply_grown(struct master_req *q)
@@ -510,10 +522,36 @@ static const struct master_route routes[] = {
     {"/readyz", ROUTE_READ, run_healthz},
     {"/stats/counter", ROUTE_READ | ROUTE_GUARDED, run_stats_counter},
     {"/stats/memory", ROUTE_READ | ROUTE_GUARDED, run_stats_memory},
+    {"/stats/health", ROUTE_READ | ROUTE_GUARDED, run_stats_health},
     {"/metrics", ROUTE_GET, run_metrics},
     {"/", ROUTE_READ, run_page},
     {"/ui/index.html", ROUTE_GET, run_page},
 };
+
+/* What others of this kind of master have and this one does not: that, and all below it. */
+static const struct {
+    const char *path, *why;
+} not_built[] = {
+    {"/admin", "volumes are managed over gRPC, by a shell of the peer"},
+    {"/cluster/join", "there is one master, and no group that another could join"},
+    {"/cluster/raft", "there is one master, and no consensus"},
+    {"/raft", "there is one master, and no consensus"},
+};
+
+static void reply_unknown(struct http_req *r)
+{
+    struct bytes path = r->head.path;
+
+    for (size_t i = 0; i < ARRAY_LEN(not_built); i++) {
+        size_t n = strlen(not_built[i].path);
+
+        if (path.n >= n && memcmp(path.p, not_built[i].path, n) == 0 && (path.n == n || path.p[n] == '/')) {
+            http_reply_error(r, 501, "'%.*s' is not built: %s", (int)(path.n < 100 ? path.n : 100), path.p, not_built[i].why);
+            return;
+        }
+    }
+    http_reply_text(r, 404, "404 page not found\n");
+}
 
 static const struct master_route *find_route(struct bytes path)
 {
@@ -655,7 +693,7 @@ static void on_end(struct http_req *r)
                (r->head.method == HTTP_GET || r->head.method == HTTP_HEAD)) {
         run_redirect(q, r->head.path);
     } else {
-        http_reply_text(r, 404, "404 page not found\n");
+        reply_unknown(r);
     }
 }
 

@@ -221,6 +221,18 @@ static int render_memory(struct volume_server *s, struct page *p)
     return take_json(p, &w);
 }
 
+/* That somebody answers is all that it says: how this server is, is the matter of /healthz. */
+static int render_health(struct volume_server *s, struct page *p)
+{
+    struct jsonw w;
+    (void)s;
+    jsonw_init(&w, p->pretty);
+    jsonw_object(&w);
+    jsonw_put_str(&w, "Version", DFS_NAME_AND_VERSION);
+    jsonw_object_end(&w);
+    return take_json(p, &w);
+}
+
 static int render_metrics(struct volume_server *s, struct page *p)
 {
     metrics_render(s->metrics.set, &p->text);
@@ -365,6 +377,20 @@ static bool starts(struct bytes path, const char *text)
     return path.n >= n && memcmp(path.p, text, n) == 0;
 }
 
+/* What others of this kind of server have and this one does not; none of it passes for a file id. */
+static bool reply_not_built(struct http_req *r, struct bytes path)
+{
+    const char *why = NULL;
+    if (starts(path, "/admin/"))
+        why = "volumes are managed over gRPC";
+    else if (is(path, "/query"))
+        why = "objects are read whole or in ranges, not searched";
+    if (why == NULL)
+        return false;
+    vs_reply_error(r, 501, "'%.*s' is not built: %s", (int)(path.n < 100 ? path.n : 100), path.p, why);
+    return true;
+}
+
 bool vs_fixed_request(struct http_req *r, struct bytes path)
 {
     bool reads = r->head.method == HTTP_GET || r->head.method == HTTP_HEAD;
@@ -384,6 +410,7 @@ bool vs_fixed_request(struct http_req *r, struct bytes path)
             {"/stats/disk", "application/json", render_disk},
             {"/stats/counter", "application/json", render_counter},
             {"/stats/memory", "application/json", render_memory},
+            {"/stats/health", "application/json", render_health},
             {"/ui/index.html", "text/html; charset=utf-8", render_ui},
         };
         for (size_t i = 0; i < sizeof pages / sizeof pages[0]; i++)
@@ -406,11 +433,8 @@ bool vs_fixed_request(struct http_req *r, struct bytes path)
     }
     if (door != VS_DOOR_MAIN)
         return false;
-    if (starts(path, "/admin/")) {
-        vs_reply_error(r, 501, "'%.*s' of release 0.76 is not here: volumes are managed over gRPC",
-                       (int)(path.n < 100 ? path.n : 100), path.p);
+    if (reply_not_built(r, path))
         return true;
-    }
     if (is(path, "/delete") && (r->head.method == HTTP_POST || r->head.method == HTTP_GET)) {
         if (!whitelist_allows(&vs_of(r)->white_list, (const struct sockaddr *)http_req_peer_addr(r)))
             vs_reply_empty(r, 401);

@@ -1,6 +1,7 @@
 #!/usr/bin/env python3
 """The master through restarts, pauses and stops: volumes that load are waited for, a pause of its own takes no server down,
-requests that wait are answered at a stop, who asks for a vacuum gets his own, and one that fails is tried less and less often.
+requests that wait are answered at a stop, who asks for a vacuum gets his own, one that fails is
+tried less and less often, and what is not built says so.
 scale: every"""
 import glob
 import os
@@ -99,6 +100,22 @@ def a_vacuum_that_fails_is_tried_less_and_less_often():
         c.equal(f'{p.name} ends', p.end(), 0)
 
 
+def what_is_not_built_says_so(m, v):
+    for addr, paths in ((m.master, ('/admin', '/admin/x/y', '/cluster/join', '/cluster/raft', '/cluster/raft/ps', '/raft/stats')),
+                        (v.volume, ('/admin/assign_volume?volume=7', '/admin/vacuum/check', '/query'))):
+        for path in paths:
+            for method in ('GET', 'POST'):
+                status, _, body = ask(addr, path, method, b'a=b' if method == 'POST' else None)
+                why = json.loads(body)['error']
+                c.ok(f'{method} {path}', status == 501 and f"'{path.split('?')[0]}' is not built: " in why, (status, body))
+        status, _, body = ask(addr, '/stats/health')
+        c.equal('/stats/health', (status, list(json.loads(body))), (200, ['Version']))
+    for path in ('/administrator', '/cluster', '/cluster/rafts', '/nonesuch'):
+        c.equal(f'{path} of the master is unknown', ask(m.master, path)[0], 404)
+    for path in ('/queries', '/admin'):
+        c.equal(f'{path} of a volume server is no file id', ask(v.volume, path)[0], 400)
+
+
 def growths_say_what_they_cannot_do(m):
     c.equal('more volumes than there is room for', ask(m.master, '/vol/grow?count=100')[0], 406)
     c.equal('a count beyond all bounds', ask(m.master, '/vol/grow?count=4294967297')[0], 406)
@@ -147,5 +164,6 @@ a_vacuum_that_fails_is_tried_less_and_less_often()
 master, volume = a_pause_takes_no_server_down()
 each_vacuum_is_a_run_of_its_own(master)
 growths_say_what_they_cannot_do(master)
+what_is_not_built_says_so(master, volume)
 a_stop_answers_who_waits(master, volume)
 c.done()

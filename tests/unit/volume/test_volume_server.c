@@ -358,7 +358,8 @@ static void test_status(void **state)
     expect("HEAD", "/healthz", "", NULL, 200, NULL);
     expect("GET", "/readyz", "", NULL, 503, ""); /* no master */
     expect("OPTIONS", "/status", "", NULL, 200, "");
-    static const char *const pages[] = {"/status", "/metrics", "/stats/disk", "/stats/counter", "/stats/memory", "/ui/index.html"};
+    static const char *const pages[] = {"/status", "/metrics", "/stats/disk", "/stats/counter", "/stats/memory",
+                                       "/stats/health", "/ui/index.html"};
     for (size_t i = 0; i < sizeof pages / sizeof pages[0]; i++)
         expect("GET", pages[i], "", NULL, 200, NULL);
     struct rig_answer a = ask("GET", "/status", "", NULL, 0);
