@@ -3,7 +3,6 @@
 
 #include <errno.h>
 #include <inttypes.h>
-#include <jansson.h>
 #include <poll.h>
 #include <stdarg.h>
 #include <stdlib.h>
@@ -15,6 +14,7 @@
 #include "bench/client_size.h"
 #include "bench/list_file.h"
 #include "bench/payload.h"
+#include "bench/progress.h"
 #include "bench/sync_client.h"
 #include "needle/check.h"
 #include "needle/err.h"
@@ -37,7 +37,8 @@ struct bench {
     struct list list;
     uint64_t acknowledged; /* writes of this run */
     FILE *json, *profile;
-    bool status_line;
+    struct run_output drawings;
+    struct progress bar;
 };
 
 void benchmark_options_init(struct benchmark_options *o)
@@ -56,6 +57,9 @@ void benchmark_options_init(struct benchmark_options *o)
         .disk = "",
         .assign_batch = 1,
         .json = "",
+        .csv = "",
+        .svg = "",
+        .label = "",
         .timeout_ms = 60000,
         .cpuprofile = "",
     };
@@ -111,6 +115,12 @@ static bool open_output(const char *path, const char *what, FILE **out)
         return true;
     *out = fopen(path, "we");
     return *out != NULL || complain("cannot write %s '%s': %s", what, path, strerror(errno));
+}
+
+static bool open_drawings(struct bench *b)
+{
+    char error[RUN_OUTPUT_ERROR_MAX];
+    return run_output_open(&b->drawings, "", b->o.csv, b->o.svg, error) == 0 || complain("%s", error);
 }
 
 static void name_list(struct bench *b)
@@ -169,7 +179,8 @@ static bool prepare(struct bench *b)
     if (rand_init() != 0)
         return complain("cannot start the random number generator");
     return check_options(b) && plan_connections(b) && reach_master(b) && prepare_list(b) &&
-           open_output(b->o.json, "report", &b->json) && open_output(b->o.cpuprofile, "profile", &b->profile) &&
+           open_output(b->o.json, "report", &b->json) && open_drawings(b) &&
+           open_output(b->o.cpuprofile, "profile", &b->profile) &&
            make_workers(b);
 }
 
@@ -228,10 +239,10 @@ static void on_tick(struct bench *b, const struct bench_phase *p, struct bench_o
         .failed = c.failed - t->last.failed,
         .bytes = c.transferred_bytes - t->last.transferred_bytes,
     };
+    progress_clear(&b->bar);
     report_progress_line(stdout, &line);
     fflush(stdout);
-    if (b->status_line)
-        report_status_line(stderr, p->kind, &line);
+    bench_draw_progress(&b->bar, p, &c, &second, (double)(now - p->start_ns) / 1e9);
     series_add(out, &second);
     t->last = c;
     t->last_ns = now;
@@ -262,15 +273,14 @@ static void watch(struct bench *b, struct bench_phase *p, struct bench_outcome *
     uint64_t ended;
     while (read(p->ended_fd, &ended, sizeof ended) == -1 && (errno == EAGAIN || errno == EINTR))
         poll(&fd, 1, -1);
-    if (b->status_line)
-        report_status_clear(stderr);
+    progress_clear(&b->bar);
 }
 
 /* What each phase leaves, for both reports. */
 static bool gather(struct bench *b, const struct bench_phase *p, struct bench_outcome *out)
 {
     struct worker_counts c = sum_counts(b);
-    uint64_t end_ns = p->start_ns;
+    uint64_t end_ns = p->start_ns, busiest_ns = 0;
 
     if (latency_init(&out->latency) != 0)
         return complain("%s", dfs_err_text(DFS_ENOMEM));
@@ -279,6 +289,8 @@ static bool gather(struct bench *b, const struct bench_phase *p, struct bench_ou
             return complain("%s", dfs_err_text(DFS_ENOMEM));
         if (worker_end_ns(b->workers[i]) > end_ns)
             end_ns = worker_end_ns(b->workers[i]);
+        if (worker_cpu_ns(b->workers[i]) > busiest_ns)
+            busiest_ns = worker_cpu_ns(b->workers[i]);
     }
     out->result = (struct report_result){
         .phase = p->kind,
@@ -288,6 +300,8 @@ static bool gather(struct bench *b, const struct bench_phase *p, struct bench_ou
         .transferred_bytes = c.transferred_bytes,
         .seconds = (double)(end_ns - p->start_ns) / 1e9,
     };
+    if (end_ns > p->start_ns)
+        out->busiest_loop = (double)busiest_ns / (double)(end_ns - p->start_ns);
     out->requests = p->total;
     out->deletes = c.deletes;
     out->corrupt = c.corrupt;
@@ -397,70 +411,18 @@ static bool read_phase(struct bench *b)
 
 /* ---- what stands on the other side ---- */
 
-static void copy_text(const json_t *root, const char *key, char out[BENCH_TEXT_MAX])
-{
-    const char *text = json_string_value(json_object_get(root, key));
-    if (text != NULL)
-        snprintf(out, BENCH_TEXT_MAX, "%s", text);
-}
-
-static void ask_server(struct bench *b, struct sync_client *c, const struct addr *addr)
-{
-    struct sync_request req = {.addr = addr, .method = HTTP_GET, .target = "/status"};
-    struct sync_answer a;
-
-    if (sync_call(c, &req, &a) != 0)
-        return;
-    json_t *root = a.status == 200 ? json_loadb(a.body, a.body_n, 0, NULL) : NULL;
-    copy_text(root, "Version", b->run.server.version);
-    copy_text(root, "Durability", b->run.server.durability);
-    json_decref(root);
-    sync_answer_release(&a);
-}
-
-/* The figures mean little without it: which server, how durable, on which machine. */
-static void learn_server(struct bench *b)
+static void name_server(struct bench *b)
 {
     struct bench_server *s = &b->run.server;
-    char error[SYNC_ERROR_MAX];
-    struct sync_client *c;
     struct addr addr;
 
     for (uint32_t i = 0; i < b->worker_count && s->address[0] == '\0'; i++)
         worker_server(b->workers[i], s->address, sizeof s->address);
-    if (addr_parse(bytes_str(s->address), &addr) != 0)
-        return;
-    s->is_local = strncmp(addr.host, "127.", 4) == 0 || strcmp(addr.host, "::1") == 0 || strcmp(addr.host, "localhost") == 0;
-    if (sync_client_new(b->o.server, 2000, b->o.use_public_url, &c, error) != 0)
-        return;
-    if (addr_numeric(addr.host, addr.port, &(struct sockaddr_storage){0}, &(socklen_t){0}) == 0)
-        ask_server(b, c, &addr);
-    sync_client_free(c);
-}
-
-static void print_circumstances(const struct bench *b)
-{
-    const struct bench_server *s = &b->run.server;
-    if (s->durability[0] != '\0')
-        fprintf(stderr, "durability of the server: %s%s\n", s->durability, b->o.fsync ? ", and -fsync" : "");
-    if (s->is_local)
-        fprintf(stderr, "client and server shared this machine (%u cores)\n", b->run.cores);
+    if (addr_parse(bytes_str(s->address), &addr) == 0)
+        s->is_local = strncmp(addr.host, "127.", 4) == 0 || strcmp(addr.host, "::1") == 0 || strcmp(addr.host, "localhost") == 0;
 }
 
 /* ---- the end ---- */
-
-static void write_profile(const struct bench *b)
-{
-    for (uint32_t i = 0; b->profile != NULL && i < b->run.outcome_count; i++) {
-        const struct bench_outcome *o = &b->run.outcomes[i];
-        uint64_t done = o->result.completed + o->result.failed;
-        fprintf(b->profile,
-                "%s: user %.3f s, system %.3f s, %.2f us a request, context switches %" PRId64 " voluntary, %" PRId64
-                " forced\n",
-                o->result.phase == REPORT_WRITE ? "write" : "read", o->user_s, o->system_s,
-                done > 0 ? (o->user_s + o->system_s) * 1e6 / (double)done : 0.0, o->waits, o->preemptions);
-    }
-}
 
 static bool close_output(FILE *f, const char *what, bool good)
 {
@@ -469,6 +431,16 @@ static bool close_output(FILE *f, const char *what, bool good)
     bool bad = ferror(f) != 0;
     if (fclose(f) != 0 || bad || !good)
         return complain("cannot write the %s", what);
+    return true;
+}
+
+static bool write_drawings(struct bench *b)
+{
+    char error[RUN_OUTPUT_ERROR_MAX];
+
+    if (b->run.outcome_count > 0 && (b->o.csv[0] != '\0' || b->o.svg[0] != '\0'))
+        return bench_drawings_write(&b->drawings, &b->run, error) == 0 || complain("%s", error);
+    run_output_close(&b->drawings);
     return true;
 }
 
@@ -496,23 +468,27 @@ int benchmark_run(const struct benchmark_options *options)
     b->run.o = &b->o;
     b->list_out.fd = -1;
     list_init(&b->list);
-    b->status_line = isatty(STDERR_FILENO) && !isatty(STDOUT_FILENO);
+    progress_init(&b->bar, stderr);
     good = prepare(b);
     if (good) {
         report_version(stdout, benchmark_version_text);
+        bench_around_begin(&b->run);
         if (b->o.write)
             good = write_phase(b);
         if (b->o.read)
             good = read_phase(b) && good;
-        learn_server(b);
-        print_circumstances(b);
+        name_server(b);
+        bench_around_end(&b->run);
+        bench_around_print(stderr, &b->run);
         b->run.good = good;
-        write_profile(b);
+        if (b->profile != NULL)
+            bench_profile_write(b->profile, &b->run);
     }
     if (b->json != NULL && b->run.outcome_count > 0)
         good = close_output(b->json, "report", report_json_write(b->json, &b->run) == 0) && good;
     else
         close_output(b->json, "report", true);
+    good = write_drawings(b) && good;
     good = close_output(b->profile, "profile", true) && good;
     release(b);
     return good ? 0 : 1;

@@ -27,6 +27,9 @@ struct benchmark_options {
     uint32_t loops;          /* client threads; 0 = half as many as cores, 1 to 4 */
     bool precise;            /* three decimals in the percentiles */
     const char *json;        /* write a machine-readable report there; "" = none */
+    const char *csv, *svg;   /* the seconds as a table, and the run as a picture; "" = none */
+    const char *label;       /* name of the run in them; "" = none */
+    uint32_t idle_wait_ms;   /* how long to wait for the servers' disks to come to rest at the end; 0 = not at all */
     bool use_public_url;
     uint32_t timeout_ms;     /* of one request */
     const char *cpuprofile;  /* "" or a file: CPU seconds and context switches of the client, as text */

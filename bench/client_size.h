@@ -5,6 +5,8 @@
 #include <stdint.h>
 
 #define CLIENT_LOOPS_MAX 64u
+/* Above this share of its core the busiest client thread is taken for the limit of what was measured. */
+#define CLIENT_BUSY 0.9
 
 /* Of this machine, that are on line; at least 1. */
 uint32_t client_cores(void);

@@ -4,10 +4,12 @@
 #include <inttypes.h>
 #include <string.h>
 
+#include "bench/live.h"
 #include "bench/mix_report.h"
 #include "bench/mix_source.h"
 #include "bench/mode_run.h"
 #include "bench/object_cleanup.h"
+#include "bench/second_table.h"
 #include "needle/check.h"
 #include "needle/err.h"
 
@@ -21,7 +23,8 @@ struct mix {
     struct mode_run run;
     struct load *load;
     struct load_result result;
-    struct mix_table table;
+    struct second_table table;
+    struct live live;
 };
 
 /* ---- preparing ---- */
@@ -93,14 +96,16 @@ static void print_start(const struct mix *m)
 /* The objects that are there before the clock starts. */
 static bool preload(struct mix *m)
 {
-    struct load_plan plan = {.source = mix_preload_source(&m->source)};
+    struct load_plan plan = {.source = mix_preload_source(&m->source), .on_second = live_second, .arg = &m->live};
     struct load_result r;
     bool good;
     int rc;
 
     if (m->o->preload == 0)
         return true;
+    live_begin(&m->live, "preload", 0, m->o->preload);
     rc = load_run(m->load, &plan, &r);
+    live_clear(&m->live);
     if (rc != 0) {
         mode_complain("mix", "cannot begin: %s", dfs_err_text(rc));
         return false;
@@ -119,14 +124,17 @@ static bool preload(struct mix *m)
 static void on_second(void *arg, const struct load_second *s)
 {
     struct mix *m = arg;
-    mix_table_line(&m->table, s);
+    live_clear(&m->live);
+    second_table_line(&m->table, s);
+    live_second(&m->live, s);
 }
 
 static bool report(struct mix *m)
 {
     static const enum load_kind kinds[] = {LOAD_READ, LOAD_WRITE, LOAD_DELETE};
     const struct load_result *r = &m->result;
-    struct run_phase *p, *first = NULL;
+    struct run_phase *p, *phases[ARRAY_LEN(kinds)] = {0};
+    size_t count = 0;
     bool good = true;
 
     if (mode_was_interrupted())
@@ -137,17 +145,18 @@ static bool report(struct mix *m)
         if (r->kinds[kinds[i]].started == 0)
             continue;
         good = mode_run_add(&m->run, r, kinds[i], load_kind_name(kinds[i]), 0, &p) == 0 && good;
-        if (good && first == NULL)
-            first = p;
-        else if (good)
+        if (!good)
+            continue;
+        if (count > 0)
             p->missed = 0; /* which kind they would have been is not known: they stand with the first */
+        phases[count++] = p;
     }
     mix_arrivals_print(stdout, r, m->o->rate);
     mode_print_errors(stdout, r);
     printf("Verify CPU(s):          %.6g%s\n", r->verify_s, m->o->no_verify ? " (-no-verify)" : "");
-    if (first != NULL) {
-        printf("Of the %ss:\n", first->name);
-        mode_print_steadiness(stdout, first);
+    for (size_t i = 0; i < count; i++) {
+        printf("Of the %ss:\n", phases[i]->name);
+        mode_print_steadiness(stdout, phases[i]);
     }
     mode_run_print(stdout, &m->run, r);
     return good;
@@ -167,10 +176,12 @@ static bool run_load(struct mix *m)
     int rc;
 
     mode_run_begin(&m->run);
-    mix_table_begin(&m->table, stdout);
+    second_table_begin(&m->table, stdout, NULL, true);
+    live_begin(&m->live, "mix", plan.seconds, 0);
     mode_catch_interrupts(m->load);
     rc = load_run(m->load, &plan, &m->result);
     mode_catch_interrupts(NULL);
+    live_clear(&m->live);
     if (rc != 0) {
         mode_complain("mix", "cannot begin: %s", dfs_err_text(rc));
         return false;

@@ -1,46 +1,9 @@
-/* Table and blocks. */
+/* Blocks. */
 #include "bench/mix_report.h"
 
 #include <inttypes.h>
 
 #define MIB 1048576.0
-
-static void print_head(const struct mix_table *t)
-{
-    fprintf(t->out, "%5s %7s %9s %9s %9s %9s %7s %11s %11s\n", "sec", "Cur ops", "reads/s", "writes/s", "deletes/s", "MB/s",
-            "errors", "last lat(s)", "avg lat(s)");
-}
-
-void mix_table_begin(struct mix_table *t, FILE *out)
-{
-    *t = (struct mix_table){.out = out};
-    print_head(t);
-    fflush(out);
-}
-
-static void print_latency(FILE *out, double seconds)
-{
-    if (seconds < 0)
-        fprintf(out, " %11s", "-");
-    else
-        fprintf(out, " %11.6g", seconds);
-}
-
-void mix_table_line(struct mix_table *t, const struct load_second *s)
-{
-    if (s->seconds < 0.5)
-        return;
-    if (t->lines > 0 && t->lines % MIX_HEAD_EVERY == 0)
-        print_head(t);
-    fprintf(t->out, "%5.0f %7u %9.6g %9.6g %9.6g %9.6g %7" PRIu64, s->at_s, s->in_flight,
-            (double)s->kind_finished[LOAD_READ] / s->seconds, (double)s->kind_finished[LOAD_WRITE] / s->seconds,
-            (double)s->kind_finished[LOAD_DELETE] / s->seconds, (double)s->bytes / MIB / s->seconds, s->failed);
-    print_latency(t->out, s->latency_last_s);
-    print_latency(t->out, s->latency_avg_s);
-    fputc('\n', t->out);
-    fflush(t->out);
-    t->lines++;
-}
 
 void mix_kind_print(FILE *out, const struct load_result *r, enum load_kind kind)
 {

@@ -291,7 +291,7 @@ void mode_run_print(FILE *out, const struct mode_run *r, const struct load_resul
     fprintf(out, "Server durability:      %s%s\n", r->around.durability[0] != '\0' ? r->around.durability : "not known",
             r->o->fsync ? ", and -fsync" : "");
     fflush(out);
-    if (load->busiest_loop >= MODE_CLIENT_BUSY)
+    if (load->busiest_loop >= CLIENT_BUSY)
         fprintf(stderr, "warning: the client was the bottleneck: a thread of it used %.0f%% of its core; try -loops or "
                         "-no-verify\n",
                 load->busiest_loop * 100);

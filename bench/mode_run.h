@@ -21,9 +21,6 @@
 #include "bench/run_result.h"
 #include "bench/surroundings.h"
 
-/* Above this share of its core the busiest client thread is taken for the limit of what was measured. */
-#define MODE_CLIENT_BUSY 0.9
-
 /* So much still dirty, and an idle disk is only one that has not begun. */
 #define MODE_DIRTY_BYTES (64 << 20)
 

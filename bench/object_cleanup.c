@@ -4,6 +4,7 @@
 #include <inttypes.h>
 #include <stdio.h>
 
+#include "bench/live.h"
 #include "bench/mode_run.h"
 #include "bench/objects_source.h"
 #include "needle/err.h"
@@ -11,14 +12,17 @@
 int object_cleanup(const char *mode, struct object_list *list, struct load *load)
 {
     struct objects_source source = {.list = list};
-    struct load_plan plan = {.source = objects_delete_source(&source)};
+    struct live live;
+    struct load_plan plan = {.source = objects_delete_source(&source), .on_second = live_second, .arg = &live};
     struct load_result result;
     uint64_t failed, removed;
     int rc;
 
     printf("Cleaning up (deleting benchmark objects)\n");
     fflush(stdout);
+    live_begin(&live, "delete", 0, list->ids.count);
     rc = load_run(load, &plan, &result);
+    live_clear(&live);
     if (rc != 0)
         return mode_complain(mode, "cannot delete: %s", dfs_err_text(rc));
     removed = result.kinds[LOAD_DELETE].finished;

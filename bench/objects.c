@@ -5,6 +5,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "bench/live.h"
 #include "bench/mode_run.h"
 #include "bench/object_cleanup.h"
 #include "bench/object_list.h"
@@ -26,6 +27,7 @@ struct objects {
     struct load *load;
     struct load_result result;
     struct objects_table table;
+    struct live live;
 };
 
 static const char *const names[] = {"write", "seq", "rand"};
@@ -124,7 +126,9 @@ static int prepare(struct objects *b)
 static void on_second(void *arg, const struct load_second *s)
 {
     struct objects *b = arg;
+    live_clear(&b->live);
     objects_table_line(&b->table, s);
+    live_second(&b->live, s);
 }
 
 static void print_start(const struct objects *b)
@@ -205,6 +209,18 @@ static bool end_list(struct objects *b)
     return rc == 0;
 }
 
+/* Requests of the run, if its number is known; 0 = as many as there is time for. */
+static uint64_t request_limit(const struct objects *b)
+{
+    uint64_t block = b->source.block_bytes;
+
+    if (b->direction == WRITE)
+        return b->o->max_objects;
+    if (b->direction == RAND || block == 0)
+        return 0;
+    return b->list.ids.count * ((b->source.object_bytes + block - 1) / block);
+}
+
 static int run(struct objects *b)
 {
     struct load_plan plan = {.seconds = b->seconds, .on_second = on_second, .arg = b};
@@ -216,9 +232,11 @@ static int run(struct objects *b)
     print_start(b);
     mode_run_begin(&b->run);
     objects_table_begin(&b->table, stdout, b->o->show_time);
+    live_begin(&b->live, names[b->direction], b->seconds, request_limit(b));
     mode_catch_interrupts(b->load);
     rc = load_run(b->load, &plan, &b->result);
     mode_catch_interrupts(NULL);
+    live_clear(&b->live);
     if (rc != 0) {
         drop_new_list(b);
         return mode_complain("objects", "cannot begin: %s", dfs_err_text(rc));

@@ -112,11 +112,18 @@ size_t progress_line(const struct progress_state *s, uint32_t columns, char out[
     return n;
 }
 
+/* A program behind the shell's prompt does not write over it. */
+static bool is_background(int fd)
+{
+    pid_t foreground = tcgetpgrp(fd);
+    return foreground != -1 && foreground != getpgrp();
+}
+
 void progress_draw(struct progress *p, const struct progress_state *s)
 {
     char line[PROGRESS_LINE_MAX];
 
-    if (!p->is_shown)
+    if (!p->is_shown || is_background(fileno(p->out)))
         return;
     p->columns = columns_of(fileno(p->out)); /* windows change their size */
     progress_line(s, p->columns, line);

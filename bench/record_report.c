@@ -3,6 +3,7 @@
 
 #include <inttypes.h>
 
+#include "bench/run_stats.h"
 #include "needle/check.h"
 
 #define MIB 1048576.0
@@ -73,6 +74,29 @@ void record_report_ops(FILE *out, const struct record_ops_row *rows, uint32_t co
     for (uint32_t i = 0; i < count; i++)
         fprintf(out, "%s%.0f", i > 0 ? " | " : "", rows[i].parent_per_s);
     fprintf(out, "\n");
+}
+
+static void print_known(FILE *out, double v, int decimals)
+{
+    if (v < 0)
+        fprintf(out, " %22s", "-");
+    else
+        fprintf(out, " %22.*f", decimals, v);
+}
+
+void record_report_steadiness(FILE *out, const struct run_result *r)
+{
+    fprintf(out, "\n%-32s %22s %22s %22s\n", "steadiness", "worst second (IOPS)", "seconds at zero", "last third/first third");
+    for (uint32_t i = 0; i < r->phase_count; i++) {
+        struct run_steadiness s;
+        if (run_phase_steadiness(r->phases[i], RUN_REQUESTS, &s) != 0)
+            continue;
+        fprintf(out, "%-32s", r->phases[i]->name);
+        print_known(out, s.worst, 1);
+        print_known(out, s.worst < 0 ? RUN_UNKNOWN : (double)s.seconds_at_zero, 0);
+        print_known(out, s.last_to_first, 3);
+        fprintf(out, "\n");
+    }
 }
 
 enum table { TABLE_BW, TABLE_IOPS, TABLE_LATENCY, TABLES };

@@ -24,6 +24,9 @@ struct record_ops_row {
 };
 void record_report_ops(FILE *out, const struct record_ops_row *rows, uint32_t count, uint32_t jobs, uint64_t record_bytes);
 
+/* How even each phase of the run was: its worst second, its seconds at zero, its last third against its first. */
+void record_report_steadiness(FILE *out, const struct run_result *r);
+
 /* Three tables: BW, IOPS, latency; rows clients, columns processes. */
 void record_report_grid(FILE *out, const struct run_grid *g);
 

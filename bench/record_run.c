@@ -144,7 +144,13 @@ int record_run_phase(struct record_run *r, const struct record_phase *phase, str
 /* Once over all jobs: until so many needles are there. */
 static int sweep(struct record_run *r, enum record_step step, uint64_t wanted, double *seconds, char error[RECORD_ERROR_MAX])
 {
-    struct record_phase phase = {.step = step, .jobs = r->o.plan.jobs, .once = true};
+    struct record_phase phase = {
+        .step = step,
+        .jobs = r->o.plan.jobs,
+        .once = true,
+        .on_second = r->o.on_second,
+        .arg = r->o.arg,
+    };
     struct record_outcome out;
     int rc;
 

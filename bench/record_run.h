@@ -18,6 +18,9 @@ struct record_run_options {
     uint32_t loops;          /* 0 = by the machine */
     /* Called with the load client before each phase but deletes and with NULL after it, for who gets a signal.  May be NULL. */
     void (*on_load)(struct load *l);
+    /* The seconds of record_run_fill() and record_run_delete(); may be NULL. */
+    void (*on_second)(void *arg, const struct load_second *s);
+    void *arg;
 };
 
 struct record_run;

@@ -13,7 +13,7 @@
 #define EXIT_USAGE 2
 #define OPS_STEPS 7u
 
-struct record_run_options records_run_options(const struct records *r)
+struct record_run_options records_run_options(struct records *r)
 {
     const struct mode_options *o = &r->o;
     return (struct record_run_options){
@@ -27,6 +27,8 @@ struct record_run_options records_run_options(const struct records *r)
         .timeout_ms = o->timeout_ms,
         .loops = o->loops,
         .on_load = mode_catch_interrupts,
+        .on_second = live_second,
+        .arg = &r->live,
     };
 }
 
@@ -101,12 +103,16 @@ static int announce(struct records *r)
 
 /* ---- one run ---- */
 
-static int lay_out(struct record_run *run, const struct records *r)
+static int lay_out(struct record_run *run, struct records *r)
 {
     char error[RECORD_ERROR_MAX];
     double seconds;
+    int rc;
 
-    if (record_run_fill(run, &seconds, error) != 0)
+    live_begin(&r->live, "lay out", 0, record_plan_need(&r->plan).needles);
+    rc = record_run_fill(run, &seconds, error);
+    live_clear(&r->live);
+    if (rc != 0)
         return records_complain("cannot lay out the records: %s", error);
     printf("laid out %" PRIu64 " needles in %.2f s\n", record_plan_need(&r->plan).needles, seconds);
     fflush(stdout);
@@ -118,10 +124,14 @@ static void clean_up(struct record_run *run, struct records *r)
     char error[RECORD_ERROR_MAX];
     uint64_t n = record_set_present(record_run_set(run));
     double seconds;
+    int rc;
 
     if (r->o.no_cleanup || n == 0)
         return;
-    if (record_run_delete(run, &seconds, error) != 0) {
+    live_begin(&r->live, "delete", 0, n);
+    rc = record_run_delete(run, &seconds, error);
+    live_clear(&r->live);
+    if (rc != 0) {
         records_complain("cannot delete what was written: %s", error);
         r->good = false;
         return;
@@ -138,6 +148,33 @@ static void print_phases(const struct records *r)
     }
 }
 
+static void on_second(void *arg, const struct load_second *s)
+{
+    struct records *r = arg;
+
+    live_clear(&r->live);
+    second_table_line(&r->table, s);
+    live_second(&r->live, s);
+}
+
+static uint64_t requests_of_pass(const struct records *r)
+{
+    return record_plan_records(&r->plan) * r->plan.jobs;
+}
+
+/* The phase with a line for each of its seconds. */
+static int run_phase(struct records *r, struct record_run *run, struct record_phase *phase, struct record_outcome *out)
+{
+    char error[RECORD_ERROR_MAX];
+    int rc;
+
+    phase->on_second = on_second;
+    phase->arg = r;
+    rc = record_run_phase(run, phase, out, error);
+    live_clear(&r->live);
+    return rc == 0 ? 0 : records_complain("%s", error);
+}
+
 static int run_once(struct records *r, struct record_run *run)
 {
     struct record_phase phase = {
@@ -146,14 +183,16 @@ static int run_once(struct records *r, struct record_run *run)
         .seconds = r->runtime_s,
         .once = r->runtime_s <= 0,
     };
-    char error[RECORD_ERROR_MAX];
     struct record_outcome out;
 
     if (phase.step != RECORD_FILL && lay_out(run, r) != 0)
         return 1;
     mode_run_begin(&r->run);
-    if (record_run_phase(run, &phase, &out, error) != 0)
-        return records_complain("%s", error);
+    second_table_begin(&r->table, stdout, NULL, false);
+    live_begin(&r->live, record_rw_name(r->plan.rw), r->runtime_s,
+               phase.once || phase.step == RECORD_FILL ? requests_of_pass(r) : 0);
+    if (run_phase(r, run, &phase, &out) != 0)
+        return 1;
     if (mode_was_interrupted()) {
         r->good = false;
         printf("ended early, after %.2f s: interrupted\n", out.seconds);
@@ -197,15 +236,17 @@ static struct record_ops_row ops_row(const char *name, const struct record_outco
 static int run_ops(struct records *r, struct record_run *run)
 {
     struct record_ops_row rows[OPS_STEPS];
-    char error[RECORD_ERROR_MAX];
 
     mode_run_begin(&r->run);
+    live_begin(&r->live, "", 0, 0);
     for (uint32_t i = 0; i < OPS_STEPS; i++) {
         struct record_phase phase = {.step = ops_steps[i].step, .jobs = r->plan.jobs, .once = true};
         double start_s = records_now_s(r);
         struct record_outcome out;
-        if (record_run_phase(run, &phase, &out, error) != 0)
-            return records_complain("%s", error);
+        second_table_begin(&r->table, stdout, ops_steps[i].name, false);
+        live_step(&r->live, i, OPS_STEPS, ops_steps[i].name, 0, requests_of_pass(r));
+        if (run_phase(r, run, &phase, &out) != 0)
+            return 1;
         rows[i] = ops_row(ops_steps[i].name, &out);
         if (records_keep(r, &out, ops_steps[i].name, start_s) != 0)
             r->good = false;
@@ -217,6 +258,7 @@ static int run_ops(struct records *r, struct record_run *run)
     }
     mode_run_end(&r->run, &r->cpu);
     record_report_ops(stdout, rows, OPS_STEPS, r->plan.jobs, r->plan.record_bytes);
+    record_report_steadiness(stdout, &r->run.result);
     return 0;
 }
 

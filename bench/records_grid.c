@@ -49,13 +49,22 @@ static bool has_side(const struct record_plan *p, int side)
 /* Once over all jobs of all clients, before or between what is measured. */
 static int sweep(struct grid *g, enum record_step step, const char *what)
 {
-    struct record_phase p = {.step = step, .jobs = g->r->plan.jobs, .once = true};
+    struct record_phase p = {
+        .step = step,
+        .jobs = g->r->plan.jobs,
+        .once = true,
+        .on_second = g->fleet == NULL ? live_second : NULL,
+        .arg = &g->r->live,
+    };
     uint32_t clients = g->clients[g->rows - 1];
     char error[RECORD_ERROR_MAX];
     struct record_outcome out;
     uint64_t failed;
+    int rc;
 
-    if (phase(g, clients, &p, &out, error) != 0)
+    rc = phase(g, clients, &p, &out, error);
+    live_clear(&g->r->live);
+    if (rc != 0)
         return records_complain("%s", error);
     failed = record_outcome_failed(&out);
     if (failed > 0 || record_outcome_error(&out)[0] != '\0')
@@ -66,6 +75,21 @@ static int sweep(struct grid *g, enum record_step step, const char *what)
     failed += record_outcome_error(&out)[0] != '\0';
     record_outcome_release(&out);
     return failed > 0 ? 1 : 0;
+}
+
+/* Agents tell of a phase when it is over: until then the bar shows how many there were. */
+static void show_cell(struct grid *g, uint32_t row, uint32_t col, const char *name, struct record_phase *p)
+{
+    struct records *r = g->r;
+    uint32_t cell = row * g->cols + col;
+
+    live_step(&r->live, cell, g->rows * g->cols, name, p->seconds, p->once ? record_plan_records(&r->plan) * p->jobs : 0);
+    if (g->fleet == NULL) {
+        p->on_second = live_second;
+        p->arg = &r->live;
+    } else {
+        live_second(&r->live, &(struct load_second){0});
+    }
 }
 
 static int run_cell(struct grid *g, uint32_t row, uint32_t col)
@@ -82,12 +106,16 @@ static int run_cell(struct grid *g, uint32_t row, uint32_t col)
     struct record_outcome out;
     int rc;
 
+    snprintf(name, sizeof name, "%u clients x %u processes", g->clients[row], g->processes[col]);
+    show_cell(g, row, col, name, &p);
+
     /* New needles each time. */
     if (p.step == RECORD_FILL && (row > 0 || col > 0) && sweep(g, RECORD_DELETE, "delete what was written before") != 0)
         return 1;
-    if (phase(g, g->clients[row], &p, &out, error) != 0)
+    rc = phase(g, g->clients[row], &p, &out, error);
+    live_clear(&r->live);
+    if (rc != 0)
         return records_complain("%s", error);
-    snprintf(name, sizeof name, "%u clients x %u processes", g->clients[row], g->processes[col]);
     printf("%s: %.0f/s\n", name, out.seconds > 0 ? (double)record_outcome_completed(&out) / out.seconds : 0);
     fflush(stdout);
     for (int s = 0; s < RECORD_SIDES; s++)
@@ -104,9 +132,11 @@ static int run_cells(struct grid *g)
 {
     struct records *r = g->r;
 
+    live_begin(&r->live, "lay out", 0, record_plan_need(&r->plan).needles);
     if (record_step_of(r->plan.rw) != RECORD_FILL && sweep(g, RECORD_FILL, "lay out the records") != 0)
         return 1;
     mode_run_begin(&r->run);
+    live_begin(&r->live, "", 0, 0);
     for (uint32_t row = 0; row < g->rows; row++)
         for (uint32_t col = 0; col < g->cols; col++)
             if (run_cell(g, row, col) != 0)
@@ -190,10 +220,13 @@ static void finish(struct grid *g, bool good)
     double seconds;
     int rc = 0;
 
-    if (g->fleet != NULL)
+    if (g->fleet != NULL) {
         rc = record_fleet_end(g->fleet, r->o.no_cleanup, good, error);
-    else if (g->here != NULL && !r->o.no_cleanup)
+    } else if (g->here != NULL && !r->o.no_cleanup) {
+        live_begin(&r->live, "delete", 0, record_set_present(record_run_set(g->here)));
         rc = record_run_delete(g->here, &seconds, error);
+        live_clear(&r->live);
+    }
     if (rc != 0 && good) {
         records_complain("cannot tidy up: %s", error);
         r->good = false;
@@ -241,6 +274,8 @@ int records_grid(struct records *r)
     for (int s = 0; s < RECORD_SIDES; s++)
         if (g.cells[s] != NULL && g.cells[s]->cells[0].known)
             record_report_grid(stdout, g.cells[s]);
+    if (r->run.result.phase_count > 0)
+        record_report_steadiness(stdout, &r->run.result);
     if (good)
         mode_run_print(stdout, &r->run, &r->cpu);
     fflush(stdout);

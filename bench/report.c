@@ -74,17 +74,3 @@ void report_summary(FILE *out, const struct report_result *r, struct latency *l,
     print_times(out, &times, precise);
     print_percentiles(out, l, precise);
 }
-
-void report_status_line(FILE *out, enum report_phase phase, const struct report_progress *p)
-{
-    fprintf(out, "\r\033[K%s: %3.1f%% of %llu, %3.1f/s %3.1fMB/s", phase == REPORT_WRITE ? "writing" : "reading",
-            percent_done(p), (unsigned long long)p->total, per_second(p->completed, p->last_completed, p->interval_s),
-            per_second(p->transferred_bytes, p->last_transferred_bytes, p->interval_s) / MIB);
-    fflush(out);
-}
-
-void report_status_clear(FILE *out)
-{
-    fputs("\r\033[K", out);
-    fflush(out);
-}

@@ -40,8 +40,4 @@ void report_progress_line(FILE *out, const struct report_progress *p);
 /* precise: three decimals, from the fine histogram. */
 void report_summary(FILE *out, const struct report_result *r, struct latency *l, bool precise);
 
-/* A line that is drawn over again, for a terminal that does not see the report; and taking it away. */
-void report_status_line(FILE *out, enum report_phase phase, const struct report_progress *p);
-void report_status_clear(FILE *out);
-
 #endif

@@ -28,12 +28,14 @@ static void put_options(struct jsonw *w, const struct bench_run *run)
     jsonw_object_end(w);
 }
 
-static void put_server(struct jsonw *w, const struct bench_server *s)
+static void put_server(struct jsonw *w, const struct bench_run *run)
 {
+    const struct bench_server *s = &run->server;
+
     jsonw_put_object(w, "server");
     jsonw_put_str(w, "address", s->address);
-    jsonw_put_str(w, "version", s->version);
-    jsonw_put_str(w, "durability", s->durability);
+    jsonw_put_str(w, "version", run->around.version);
+    jsonw_put_str(w, "durability", run->around.durability);
     jsonw_put_bool(w, "local", s->is_local);
     jsonw_object_end(w);
 }
@@ -64,44 +66,24 @@ static double rate(uint64_t n, double seconds)
     return seconds > 0 ? (double)n / seconds : 0;
 }
 
-/* Mean rate of seconds [from, to). */
-static double mean_rate(const struct bench_outcome *o, size_t from, size_t to)
+static void put_known(struct jsonw *w, const char *key, double v)
 {
-    double seconds = 0;
-    uint64_t completed = 0;
-    for (size_t i = from; i < to; i++) {
-        seconds += o->series[i].seconds;
-        completed += o->series[i].completed;
-    }
-    return rate(completed, seconds);
+    jsonw_key(w, key);
+    if (v < 0)
+        jsonw_null(w);
+    else
+        jsonw_double(w, v);
 }
 
 /* How even the phase was: the numbers that show a cliff. */
 static void put_steadiness(struct jsonw *w, const struct bench_outcome *o)
 {
-    double worst = 0, first;
-    uint64_t zero = 0;
-    size_t third = o->series_n / 3;
+    struct run_steadiness s = bench_steadiness(o);
 
-    for (size_t i = 0; i < o->series_n; i++) {
-        double r = rate(o->series[i].completed, o->series[i].seconds);
-        if (i == 0 || r < worst)
-            worst = r;
-        zero += o->series[i].completed == 0;
-    }
-    first = mean_rate(o, 0, third);
     jsonw_put_object(w, "steadiness");
-    jsonw_key(w, "worst_second");
-    if (o->series_n > 0)
-        jsonw_double(w, worst);
-    else
-        jsonw_null(w);
-    jsonw_put_u64(w, "seconds_at_zero", zero);
-    jsonw_key(w, "last_third_to_first_third");
-    if (third > 0 && first > 0)
-        jsonw_double(w, mean_rate(o, o->series_n - third, o->series_n) / first);
-    else
-        jsonw_null(w);
+    put_known(w, "worst_second", s.worst);
+    jsonw_put_u64(w, "seconds_at_zero", s.seconds_at_zero);
+    put_known(w, "last_third_to_first_third", s.last_to_first);
     jsonw_object_end(w);
 }
 
@@ -166,12 +148,14 @@ int report_json_write(FILE *out, struct bench_run *run)
     jsonw_put_str(&w, "tool", RUN_JSON_TOOL);
     jsonw_put_str(&w, "version", benchmark_version_text);
     jsonw_put_bool(&w, "good", run->good);
+    jsonw_put_str(&w, "label", run->o->label);
     jsonw_put_object(&w, "machine");
     jsonw_put_str(&w, "host", host);
     jsonw_put_u64(&w, "cores", run->cores);
     jsonw_object_end(&w);
     put_options(&w, run);
-    put_server(&w, &run->server);
+    put_server(&w, run);
+    run_json_put_resources(&w, &run->resources);
     jsonw_put_array(&w, "phases");
     for (uint32_t i = 0; i < run->outcome_count; i++)
         put_phase(&w, &run->outcomes[i]);

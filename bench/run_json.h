@@ -26,6 +26,8 @@ int run_json_write(FILE *out, const struct run_result *r);
 /* Parts that the report of plain `dfs benchmark` shares.  "latency_ms": summary, percentiles, histogram.  0; DFS_ENOMEM,
  * DFS_ETOOBIG: there is no histogram in it, and it is whole else. */
 int run_json_put_latency(struct jsonw *w, const struct latency *l);
+/* "resources". */
+void run_json_put_resources(struct jsonw *w, const struct run_resources *s);
 /* What w holds and a newline.  0, DFS_ENOMEM, DFS_ETOOBIG, DFS_EIO. */
 int run_json_finish(struct jsonw *w, FILE *out);
 

@@ -81,7 +81,7 @@ static void put_meta(struct jsonw *w, const struct run_meta *m)
     jsonw_object_end(w);
 }
 
-static void put_resources(struct jsonw *w, const struct run_resources *s)
+void run_json_put_resources(struct jsonw *w, const struct run_resources *s)
 {
     jsonw_put_object(w, "resources");
     put_count_or_null(w, "server_disk_read_bytes", s->server_disk_read_bytes);
@@ -241,7 +241,7 @@ static int put_run(struct jsonw *w, const struct run_result *r)
 
     jsonw_object(w);
     put_meta(w, &r->meta);
-    put_resources(w, &r->resources);
+    run_json_put_resources(w, &r->resources);
     jsonw_put_array(w, "phases");
     for (uint32_t i = 0; i < r->phase_count && rc == 0; i++)
         rc = put_phase(w, r->phases[i]);

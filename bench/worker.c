@@ -187,6 +187,7 @@ void worker_look_for_end(struct worker *w)
     if (w->busy > 0 || w->delete_count > 0 || w->deletes_under_way > 0)
         return;
     w->end_ns = clock_mono_ns();
+    w->cpu_ns = clock_thread_cpu_ns() - w->begin_cpu_ns;
     w->phase = NULL;
     bench_phase_worker_ended(p);
 }
@@ -197,6 +198,7 @@ static void on_begin(struct loop_msg *msg)
     w->phase = w->begin_phase;
     w->busy = w->slot_count;
     w->run_count = 0;
+    w->begin_cpu_ns = clock_thread_cpu_ns();
     for (uint32_t i = 0; i < w->slot_count; i++)
         slot_ready(&w->slots[i]);
 }
@@ -236,6 +238,11 @@ struct latency *worker_latency(struct worker *w)
 uint64_t worker_end_ns(const struct worker *w)
 {
     return w->end_ns;
+}
+
+uint64_t worker_cpu_ns(const struct worker *w)
+{
+    return w->cpu_ns;
 }
 
 void worker_server(const struct worker *w, char *out, size_t cap)

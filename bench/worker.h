@@ -79,6 +79,8 @@ struct worker_counts worker_counts(const struct worker *w);
  * to (or ""). */
 struct latency *worker_latency(struct worker *w);
 uint64_t worker_end_ns(const struct worker *w);
+/* CPU of its thread in the phase that has ended. */
+uint64_t worker_cpu_ns(const struct worker *w);
 void worker_server(const struct worker *w, char *out, size_t cap);
 
 #endif

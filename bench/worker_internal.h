@@ -97,6 +97,7 @@ struct worker {
 
     struct latency latency;
     uint64_t end_ns;
+    uint64_t begin_cpu_ns, cpu_ns; /* CPU of this thread in the phase */
     char server[ADDR_TEXT_MAX];
 
     /* Written here with relaxed stores, read by the main thread; away from the rest. */
