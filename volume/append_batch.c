@@ -97,10 +97,14 @@ static int check_limit(struct append_batch *b, uint64_t n)
 
     needle_map_stats(b->gen->map, &stats);
     reserve = (stats.live_count + b->count + 1) * NEEDLE_TOMBSTONE_MAX;
-    if (end + reserve <= idx_addressable_end(v->offset_width) &&
-        (limit == 0 || b->end_pos < limit))
+    if (limit != 0 && b->end_pos >= limit)
+        volume_set_no_write(v, VOLUME_SEALED, "%" PRIu64 " bytes, its limit is %" PRIu64, b->end_pos, limit);
+    else if (end + reserve > idx_addressable_end(v->offset_width))
+        volume_set_no_write(v, VOLUME_SEALED, "%" PRIu64 " bytes: its offsets of %u bytes end at %" PRIu64
+                            ", and the rest is kept for deletes", b->end_pos, v->offset_width,
+                            idx_addressable_end(v->offset_width));
+    else
         return 0;
-    volume_set_no_write(v, VOLUME_SEALED, "%" PRIu64 " bytes, its limit is %" PRIu64, b->end_pos, limit);
     return DFS_EFULL;
 }
 
@@ -414,9 +418,7 @@ int append_batch_write(struct append_batch *b, bool *done)
 
 int append_batch_sync(struct append_batch *b)
 {
-    int rc = disk_datasync(b->gen->fd);
-
-    return rc != 0 ? rc : writeback_check(&b->gen->wb);
+    return volume_gen_datasync(b->gen);
 }
 
 /* ---- the end of it ---- */

@@ -255,8 +255,11 @@ void vs_write_failed_text(struct volume_server *s, uint32_t volume_id, int rc, c
         snprintf(out, cap, "volume %u is read only%s%s", volume_id, info.reason[0] != '\0' ? ": " : "", info.reason);
         return;
     case DFS_EFULL:
-        snprintf(out, cap, "volume %u is full: %" PRIu64 " of %" PRIu64 " bytes", volume_id, info.dat_bytes,
-                 store_size_limit(s->store));
+        if (info.dat_bytes < store_size_limit(s->store) && info.reason[0] != '\0')
+            snprintf(out, cap, "volume %u is full: %s", volume_id, info.reason);
+        else
+            snprintf(out, cap, "volume %u is full: %" PRIu64 " of %" PRIu64 " bytes", volume_id, info.dat_bytes,
+                     store_size_limit(s->store));
         return;
     case DFS_ENOSPC: {
         struct location_info loc;

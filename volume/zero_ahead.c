@@ -4,6 +4,7 @@
 #include <inttypes.h>
 #include <string.h>
 
+#include "needle/idx.h"
 #include "net/log.h"
 #include "volume/disk.h"
 #include "volume/volume.h"
@@ -35,8 +36,10 @@ void zero_ahead_extend(struct volume *v, uint64_t start_pos, uint64_t end_pos, u
     if (step > most_bytes)
         step = most_bytes;
     to = end_pos + step;
-    /* Not where no more puts are taken, or soon will not be. */
-    if (atomic_load_explicit(&v->no_write, memory_order_relaxed) != 0 || (v->size_limit_bytes != 0 && to > v->size_limit_bytes))
+    /* Not where no more puts are taken, or soon will not be.  Past what its offsets can say, the file of a killed process would pass
+     * for one that needs wider ones. */
+    if (atomic_load_explicit(&v->no_write, memory_order_relaxed) != 0 ||
+        (v->size_limit_bytes != 0 && to > v->size_limit_bytes) || to > idx_addressable_end(v->offset_width))
         return;
     if (disk_write_zeros(fd, start_pos, to - start_pos) != 0) {
         log_warning("cannot write zeros ahead in '%s.dat' at %" PRIu64 ": %s", v->base, start_pos, strerror(errno));
