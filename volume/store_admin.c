@@ -388,9 +388,9 @@ static int configure_on_writer(struct volume *v, void *arg)
         return DFS_EBUSY; /* its copy has the old superblock */
     rc = disk_write(g->fd, &byte, 1, 1);
     if (rc == 0) {
-        rc = disk_datasync(g->fd);
+        rc = volume_gen_datasync(g);
         if (rc != 0)
-            volume_set_no_write(v, VOLUME_FLUSH_FAILED, "cannot sync '%s.dat': %s", v->base, strerror(errno));
+            volume_set_no_write(v, VOLUME_FLUSH_FAILED, "cannot sync '%s.dat': %s", v->base, dfs_err_text(rc));
     }
     if (rc != 0)
         return rc;
@@ -439,9 +439,7 @@ static int sync_on_writer(struct volume *v, void *arg)
     (void)arg;
     if (g == NULL)
         return DFS_ESTALE;
-    rc = disk_datasync(g->fd);
-    if (rc == 0)
-        rc = writeback_check(&g->wb);
+    rc = volume_gen_datasync(g);
     if (rc != 0) {
         volume_set_no_write(v, VOLUME_FLUSH_FAILED, "cannot sync '%s.dat': %s", v->base, dfs_err_text(rc));
         return rc;

@@ -89,23 +89,22 @@ static bool checkpoint_wanted(struct volume *v, uint64_t now_ms)
 }
 
 /* Most of the waiting is done here, so that little is left for the writer, whom appends wait for. */
-static void sync_ahead(struct volume *v)
+static int sync_ahead(struct volume *v)
 {
     struct volume_gen *g = volume_gen_ref(v);
+    int rc = g == NULL ? 0 : volume_gen_datasync(g);
 
-    if (g != NULL && disk_datasync(g->fd) != 0)
-        volume_set_no_write(v, VOLUME_FLUSH_FAILED, "cannot sync '%s.dat': %s", v->base, strerror(errno));
+    if (rc != 0)
+        volume_set_no_write(v, VOLUME_FLUSH_FAILED, "cannot sync '%s.dat': %s", v->base, dfs_err_text(rc));
     volume_gen_unref(g);
+    return rc;
 }
 
 static void checkpoint(struct volume *v, uint64_t now_ms)
 {
-    int rc;
 
     atomic_store_explicit(&v->ckp_at_ms, now_ms | 1, memory_order_relaxed);
-    sync_ahead(v);
-    rc = store_on_writer(v, checkpoint_on_writer, NULL);
-    if (rc == 0)
+    if (sync_ahead(v) == 0 && store_on_writer(v, checkpoint_on_writer, NULL) == 0)
         atomic_store_explicit(&v->ckp_at_ms, 0, memory_order_relaxed);
 }
 

@@ -100,6 +100,11 @@ struct volume_gen *volume_gen_ref(struct volume *v)
     return g;
 }
 
+int volume_gen_datasync(struct volume_gen *g)
+{
+    return writeback_datasync(g->volume->location->writeback, &g->wb, g->fd);
+}
+
 static void unref_gen_later(void *obj)
 {
     volume_gen_unref(obj);

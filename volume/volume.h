@@ -181,6 +181,9 @@ void volume_unref(struct volume *v); /* the last one frees; files are closed, ne
 
 struct volume_gen *volume_gen_ref(struct volume *v); /* NULL when there is none; any thread */
 void volume_gen_unref(struct volume_gen *g);
+/* fdatasync of its .dat, as writeback_datasync() has it: the only way to do that.  The caller marks the volume when it fails.  Not
+ * on a loop thread. */
+int volume_gen_datasync(struct volume_gen *g);
 /* Within one step of a registered epoch thread, without a reference. */
 static inline struct volume_gen *volume_gen_peek(struct volume *v)
 {

@@ -240,9 +240,7 @@ int volume_index_checkpoint(struct volume *v)
     if (rc != 0)
         return rc;
     now = checkpoint_now(v, g->revision);
-    rc = disk_datasync(g->fd);
-    if (rc == 0)
-        rc = writeback_check(&g->wb);
+    rc = volume_gen_datasync(g);
     if (rc != 0) {
         volume_set_no_write(v, VOLUME_FLUSH_FAILED, "cannot sync '%s.dat': %s", v->base, dfs_err_text(rc));
         return rc;

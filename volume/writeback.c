@@ -327,7 +327,7 @@ void writeback_detach(struct writeback_file *f)
         return;
     CHECK(!pthread_equal(pthread_self(), wb->thread));
     pthread_mutex_lock(&wb->lock);
-    while (f->busy)
+    while (f->busy || f->syncing > 0)
         pthread_cond_wait(&wb->let_go, &wb->lock);
     set_positions_locked(f, f->written_pos, f->written_pos, f->written_pos);
     f->wb = NULL;
@@ -349,17 +349,42 @@ void writeback_wrote(struct writeback_file *f, uint64_t pos)
     pthread_mutex_unlock(&wb->lock);
 }
 
-int writeback_check(struct writeback_file *f)
+static bool begin_sync(struct writeback *wb, struct writeback_file *f)
 {
-    struct writeback *wb = f->wb;
     if (wb == NULL)
-        return 0;
+        return false;
     pthread_mutex_lock(&wb->lock);
-    while (f->busy && f->failed == 0)
+    bool attached = f->wb == wb;
+    if (attached)
+        f->syncing++;
+    pthread_mutex_unlock(&wb->lock);
+    return attached;
+}
+
+/* What all who were at this file make of it. */
+static int end_sync(struct writeback *wb, struct writeback_file *f, int rc)
+{
+    pthread_mutex_lock(&wb->lock);
+    if (rc != 0 && f->failed == 0) {
+        wb->flush_errors++;
+        f->failed = rc;
+        set_positions_locked(f, f->written_pos, f->written_pos, f->written_pos);
+    }
+    f->syncing--;
+    pthread_cond_broadcast(&wb->let_go);
+    while ((f->busy || f->syncing > 0) && f->failed == 0)
         pthread_cond_wait(&wb->let_go, &wb->lock);
-    int rc = f->failed;
+    rc = f->failed;
+    open_gate_locked(wb);
     pthread_mutex_unlock(&wb->lock);
     return rc;
+}
+
+int writeback_datasync(struct writeback *wb, struct writeback_file *f, int fd)
+{
+    if (!begin_sync(wb, f))
+        return disk_datasync(fd);
+    return end_sync(wb, f, disk_datasync(fd));
 }
 
 void writeback_synced(struct writeback_file *f, uint64_t pos)

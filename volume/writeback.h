@@ -40,8 +40,9 @@ struct writeback_file {
     struct writeback *wb;
     struct writeback_file *next, *prev; /* dirty files, least recently served first */
     bool listed;
-    bool busy;   /* the flusher uses fd, without the lock */
-    int failed;  /* the code of a flush that failed: from then on it counts for nothing */
+    bool busy;         /* the flusher uses fd, without the lock */
+    uint32_t syncing;  /* calls of writeback_datasync() that do */
+    int failed;        /* the code of a flush that failed: from then on it counts for nothing */
     /* On the flusher thread, once, when a flush of this file failed.  May be NULL.  Must not detach. */
     void (*on_error)(struct writeback_file *f, int rc);
 };
@@ -59,10 +60,12 @@ void writeback_detach(struct writeback_file *f);
 
 /* The writer wrote up to pos; a pos below the last one means that the file was cut.  Writer thread. */
 void writeback_wrote(struct writeback_file *f, uint64_t pos);
-/* After an fdatasync of one's own on f's fd that succeeded: 0, or the code of the flush that failed.  The kernel tells an error
- * once for each open file, so when the flusher met it, the fdatasync that came after it says 0 for bytes that are lost.  Waits for
- * the flusher when it is at this file.  A file that is not attached is 0.  Not on a loop thread. */
-int writeback_check(struct writeback_file *f);
+/* The one way to fdatasync a file that is written to: 0 = all that was written before is on the disk; DFS_EIO and the like = it is
+ * not known to be, now and for ever.  The kernel tells an error once for each open file, so when the flusher or another call of
+ * this function met it, an fdatasync beside or after that says 0 for bytes that are lost: each waits for the others that are under
+ * way, and one error counts for all.  wb is that of the file's location; with NULL, or for a file that is not attached (any more),
+ * it is a bare fdatasync of fd.  on_error is not called: the caller tells the volume.  Not on a loop thread. */
+int writeback_datasync(struct writeback *wb, struct writeback_file *f, int fd);
 /* All bytes of f up to pos are on the disk (the writer did its own fdatasync). */
 void writeback_synced(struct writeback_file *f, uint64_t pos);
 

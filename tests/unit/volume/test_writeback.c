@@ -527,42 +527,87 @@ static void detaching_waits_for_the_flusher(void **state)
     bench_close(&b);
 }
 
-struct checker {
+struct syncer {
     struct bench *b;
+    pthread_t thread;
     atomic_int rc; /* 1 = not known yet */
 };
 
-static void *check_main(void *arg)
+static void *sync_main(void *arg)
 {
-    struct checker *c = arg;
-    CHECK(disk_datasync(c->b->fd) == 0); /* the kernel has told its error to the flusher */
-    atomic_store(&c->rc, writeback_check(&c->b->file));
+    struct syncer *s = arg;
+    atomic_store(&s->rc, writeback_datasync(s->b->wb, &s->b->file, s->b->fd));
     return NULL;
 }
 
-/* The error that the flusher is just meeting is not lost on a writer whose own sync comes out well. */
+static void sync_start(struct syncer *s, struct bench *b)
+{
+    s->b = b;
+    atomic_init(&s->rc, 1);
+    assert_int_equal(pthread_create(&s->thread, NULL, sync_main, s), 0);
+}
+
+static int sync_end(struct syncer *s)
+{
+    pthread_join(s->thread, NULL);
+    return atomic_load(&s->rc);
+}
+
+/* The kernel tells an error once.  The flusher is just meeting it: it is not lost on a writer whose own sync comes out well. */
 static void a_writer_learns_of_the_flushers_error(void **state)
 {
     (void)state;
     struct bench b;
-    pthread_t thread;
+    struct syncer s;
     struct writeback_file unattached = {0};
     bench_open(&b, false, 60000);
-    assert_int_equal(writeback_check(&unattached), 0);
+    assert_int_equal(writeback_datasync(b.wb, &unattached, b.fd), 0);
+    assert_int_equal(writeback_datasync(NULL, &unattached, b.fd), 0);
     write_bytes(&b, 4096);
-    assert_int_equal(writeback_check(&b.file), 0);
+    assert_int_equal(writeback_datasync(b.wb, &b.file, b.fd), 0);
     fault_add(&(struct fault_rule){.calls = FAULT(FAULT_SYNC_FILE_RANGE), .err = EIO, .delay_ms = FAULT_UNTIL_RELEASED});
     write_bytes(&b, MB);
     EVENTUALLY(fault_held() == 1);
-    struct checker c = {.b = &b, .rc = 1};
-    assert_int_equal(pthread_create(&thread, NULL, check_main, &c), 0);
+    sync_start(&s, &b);
     clock_sleep_ms(30);
-    assert_int_equal(atomic_load(&c.rc), 1);
+    assert_int_equal(atomic_load(&s.rc), 1);
     fault_release();
-    pthread_join(thread, NULL);
-    assert_int_equal(atomic_load(&c.rc), DFS_EIO);
-    assert_int_equal(writeback_check(&b.file), DFS_EIO);
+    assert_int_equal(sync_end(&s), DFS_EIO);
+    assert_int_equal(writeback_datasync(b.wb, &b.file, b.fd), DFS_EIO);
     bench_close(&b);
+}
+
+/* Two syncs of one file at a time, one of which is told; whichever comes first, and whichever ends first. */
+static void one_error_counts_for_all_who_sync(void **state)
+{
+    (void)state;
+    for (int told = 0; told < 2; told++) {
+        struct bench b;
+        struct syncer s[2];
+        bench_open(&b, false, 60000);
+        write_bytes(&b, 4096);
+        fault_add(&(struct fault_rule){.calls = FAULT(FAULT_FDATASYNC), .first = 1, .err = told == 0 ? EIO : 0,
+                                       .delay_ms = FAULT_UNTIL_RELEASED});
+        if (told == 1)
+            fault_add(&(struct fault_rule){.calls = FAULT(FAULT_FDATASYNC), .first = 2, .err = EIO});
+        sync_start(&s[0], &b);
+        EVENTUALLY(fault_held() == 1);
+        sync_start(&s[1], &b);
+        if (told == 1) {
+            assert_int_equal(sync_end(&s[1]), DFS_EIO);
+        } else {
+            clock_sleep_ms(30);
+            assert_int_equal(atomic_load(&s[1].rc), 1);
+        }
+        fault_release();
+        assert_int_equal(sync_end(&s[0]), DFS_EIO);
+        if (told == 0)
+            assert_int_equal(sync_end(&s[1]), DFS_EIO);
+        assert_int_equal(stats(&b).flush_errors, 1);
+        assert_int_equal(stats(&b).dirty_bytes, 0);
+        assert_int_equal(writeback_datasync(b.wb, &b.file, b.fd), DFS_EIO);
+        bench_close(&b);
+    }
 }
 
 int main(void)
@@ -581,6 +626,7 @@ int main(void)
         cmocka_unit_test(the_bound_holds_under_load),
         cmocka_unit_test(a_failed_flush_is_told_once),
         cmocka_unit_test(a_writer_learns_of_the_flushers_error),
+        cmocka_unit_test(one_error_counts_for_all_who_sync),
         cmocka_unit_test(detaching_waits_for_the_flusher),
     };
     log_threshold = LOG_ERROR + 1;
