@@ -127,6 +127,10 @@ static void describe(const struct run_meta *m, char *out, size_t cap)
         snprintf(text, sizeof text, "%u at once", m->concurrency);
         add_note(out, cap, text);
     }
+    if (m->rate > 0) {
+        snprintf(text, sizeof text, "%.6g requests/s asked for", m->rate);
+        add_note(out, cap, text);
+    }
     if (m->durability[0] != '\0') {
         snprintf(text, sizeof text, "durability %.80s", m->durability);
         add_note(out, cap, text);

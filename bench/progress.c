@@ -13,6 +13,8 @@
 #define COLUMNS_MAX 200u
 #define BAR_MIN 10u
 #define BAR_MAX 40u
+#define WHAT_MAX 32u
+#define BAR_EXTRA 10u /* around the marks: " [", "] 100%", two blanks */
 #define MIB 1048576.0
 /* Before so much of the whole is done, the time left is a guess and is not told. */
 #define SHARE_FOR_TIME_LEFT 0.005
@@ -46,7 +48,9 @@ static void time_text(double seconds, char *out, size_t cap)
         snprintf(out, cap, "%llu:%02llu h", (unsigned long long)(s / 3600), (unsigned long long)(s / 60 % 60));
 }
 
-/* Appends what fits. */
+/* What is left out, in this order, on a line that is too short for everything. */
+enum detail { WITHOUT_RATES, WITHOUT_COUNT, WITHOUT_BYTES, WITH_ALL };
+
 static void add(char *out, size_t cap, const char *text)
 {
     size_t n = strlen(out);
@@ -54,22 +58,24 @@ static void add(char *out, size_t cap, const char *text)
     snprintf(out + n, cap - n, "%s%s", n > 0 ? ", " : "", text);
 }
 
-static void figures(const struct progress_state *s, char *out, size_t cap)
+static void figures(const struct progress_state *s, enum detail detail, char *out, size_t cap)
 {
     char text[96], number[AXIS_LABEL_MAX];
 
     out[0] = '\0';
-    if (s->bytes_per_s >= 0) {
+    if (s->bytes_per_s >= 0 && detail >= WITH_ALL) {
         snprintf(text, sizeof text, "%.1f MiB/s", s->bytes_per_s / MIB);
         add(out, cap, text);
     }
-    if (s->requests_per_s >= 0) {
+    if (s->requests_per_s >= 0 && detail > WITHOUT_RATES) {
         axis_number(s->requests_per_s, number);
         snprintf(text, sizeof text, "%s/s", number);
         add(out, cap, text);
     }
-    snprintf(text, sizeof text, "%llu done", (unsigned long long)s->completed);
-    add(out, cap, text);
+    if (detail > WITHOUT_COUNT) {
+        snprintf(text, sizeof text, "%llu done", (unsigned long long)s->completed);
+        add(out, cap, text);
+    }
     if (s->failed > 0) {
         snprintf(text, sizeof text, "%llu failed", (unsigned long long)s->failed);
         add(out, cap, text);
@@ -81,12 +87,21 @@ static void figures(const struct progress_state *s, char *out, size_t cap)
     }
 }
 
-/* " [====>    ]  52%"; nothing when there is no room for it. */
-static void bar(double share, size_t width, char *out, size_t cap)
+/* " [====>    ]  52%", and without the bar when there is no room for it; nothing when the share is not known. */
+static void scale(double share, size_t room, char *out, size_t cap)
 {
-    size_t full = (size_t)(share * (double)width);
     char marks[BAR_MAX + 1];
+    size_t width = room < BAR_MAX ? room : BAR_MAX, full;
 
+    out[0] = '\0';
+    if (share < 0)
+        return;
+    share = share < 1 ? share : 1;
+    full = (size_t)(share * (double)width);
+    if (room < BAR_MIN) {
+        snprintf(out, cap, " %3d%%", (int)(share * 100));
+        return;
+    }
     memset(marks, ' ', width);
     memset(marks, '=', full);
     if (full < width)
@@ -97,14 +112,16 @@ static void bar(double share, size_t width, char *out, size_t cap)
 
 size_t progress_line(const struct progress_state *s, uint32_t columns, char out[PROGRESS_LINE_MAX])
 {
-    char text[256], scale[BAR_MAX + 16] = "";
-    size_t room = columns < PROGRESS_LINE_MAX ? columns - 1 : PROGRESS_LINE_MAX - 1, used, n;
+    char text[256], bar[BAR_MAX + 16];
+    size_t room = columns < PROGRESS_LINE_MAX ? columns - 1 : PROGRESS_LINE_MAX - 1, n = room + 1;
 
-    figures(s, text, sizeof text);
-    used = strnlen(s->what, 32) + strlen(text) + 10;
-    if (s->share >= 0 && room >= used + BAR_MIN)
-        bar(s->share < 1 ? s->share : 1, room - used < BAR_MAX ? room - used : BAR_MAX, scale, sizeof scale);
-    n = (size_t)snprintf(out, PROGRESS_LINE_MAX, "%.32s%s  %s", s->what, scale, text);
+    for (int detail = WITH_ALL; detail >= WITHOUT_RATES && n > room; detail--) {
+        size_t used;
+        figures(s, (enum detail)detail, text, sizeof text);
+        used = strnlen(s->what, WHAT_MAX) + strlen(text) + BAR_EXTRA;
+        scale(s->share, room > used ? room - used : 0, bar, sizeof bar);
+        n = (size_t)snprintf(out, PROGRESS_LINE_MAX, "%.*s%s  %s", (int)WHAT_MAX, s->what, bar, text);
+    }
     if (n > room) {
         n = room;
         out[n] = '\0';
