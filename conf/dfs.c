@@ -106,9 +106,10 @@ static int command_main(enum command_id cmd, int argc, char **argv)
     return rc;
 }
 
-static int no_command(const char *name)
+/* of: the command that this would be a mode of, or "". */
+static int no_command(const char *of, const char *name)
 {
-    const char *near = command_nearest(name);
+    const char *near = command_nearest(of, name);
 
     if (near != NULL)
         fprintf(stderr, "dfs: no command '%s'; the nearest is %s\n", name, near);
@@ -132,7 +133,9 @@ static int help_main(int argc, char **argv)
         return 0;
     }
     if (cmd < 0)
-        return no_command(argv[argc - 1]);
+        return no_command("", argv[skip < argc ? skip : argc - 1]);
+    if (words < argc - skip)
+        return no_command(command_table[cmd].name, argv[skip + words]);
     if (strcmp(argv[0], "-man") == 0)
         help_man(stdout, (enum command_id)cmd);
     else
@@ -159,6 +162,6 @@ int main(int argc, char **argv)
     }
     cmd = command_find(argc - i, argv + i, &words);
     if (cmd < 0)
-        return no_command(argv[i]);
+        return no_command("", argv[i]);
     return command_main((enum command_id)cmd, argc - i - words, argv + i + words);
 }

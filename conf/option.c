@@ -13,8 +13,6 @@
 #include "conf/ini.h"
 #include "needle/check.h"
 
-#define NAME_MAX_BYTES 80
-
 static const char *command_prefix(const struct option *o, enum command_id cmd)
 {
     if (cmd != CMD_SERVER || (o->scope & SHARED) != 0 || (o->scope & IN_SERVER) != 0)
@@ -81,34 +79,6 @@ static const struct option *find(enum command_id cmd, const char *name, bool *tw
     return *twice ? NULL : bare;
 }
 
-/* Edit distance, bounded by the short names here. */
-static unsigned distance(const char *a, const char *b)
-{
-    unsigned row[NAME_MAX_BYTES + 1];
-    size_t na = strlen(a), nb = strlen(b);
-
-    if (na > NAME_MAX_BYTES || nb > NAME_MAX_BYTES)
-        return UINT_MAX;
-    for (size_t j = 0; j <= nb; j++)
-        row[j] = (unsigned)j;
-    for (size_t i = 1; i <= na; i++) {
-        unsigned diagonal = row[0];
-
-        row[0] = (unsigned)i;
-        for (size_t j = 1; j <= nb; j++) {
-            unsigned best = diagonal + (a[i - 1] != b[j - 1]);
-
-            diagonal = row[j];
-            if (row[j] + 1 < best)
-                best = row[j] + 1;
-            if (row[j - 1] + 1 < best)
-                best = row[j - 1] + 1;
-            row[j] = best;
-        }
-    }
-    return row[nb];
-}
-
 static void nearest(enum command_id cmd, const char *name, char *out, size_t cap)
 {
     unsigned best = UINT_MAX;
@@ -116,14 +86,14 @@ static void nearest(enum command_id cmd, const char *name, char *out, size_t cap
     out[0] = '\0';
     for (size_t i = 0; i < option_count; i++) {
         const struct option *o = &option_table[i];
-        char spelled[NAME_MAX_BYTES + 1];
+        char spelled[OPTION_NAME_MAX + 1];
         unsigned d, bare;
 
         if (!option_applies(o, cmd) || o->type == OPTION_REFUSED || o->type == OPTION_IGNORED)
             continue;
         option_spelling(o, cmd, spelled, sizeof spelled);
-        d = distance(name, spelled);
-        bare = distance(name, o->name);
+        d = name_distance(name, spelled);
+        bare = name_distance(name, o->name);
         if (bare < d)
             d = bare;
         if (d < best) {
@@ -152,7 +122,7 @@ static int complain(enum command_id cmd, const char *where, const char *fmt, ...
 
 static int complain_unknown(enum command_id cmd, const char *name, bool twice, const char *where)
 {
-    char near[NAME_MAX_BYTES + 1];
+    char near[OPTION_NAME_MAX + 1];
 
     if (twice)
         return complain(cmd, where, "option '-%s' is ambiguous here: use -master.%s or -volume.%s", name, name, name);
@@ -485,45 +455,6 @@ static bool split_word(const char *word, char *name, size_t cap, const char **va
     return true;
 }
 
-int command_find(int argc, char *const *argv, int *words)
-{
-    int found = -1;
-    size_t n;
-
-    *words = 0;
-    for (int i = 0; argc > 0 && i < CMD_COUNT; i++) {
-        const char *name = command_table[i].name;
-
-        n = strcspn(name, " ");
-        if (strlen(argv[0]) != n || memcmp(argv[0], name, n) != 0)
-            continue;
-        if (name[n] == '\0' && found < 0) {
-            found = i;
-            *words = 1;
-        } else if (name[n] == ' ' && argc > 1 && strcmp(argv[1], name + n + 1) == 0) {
-            found = i;
-            *words = 2;
-        }
-    }
-    return found;
-}
-
-const char *command_nearest(const char *name)
-{
-    const char *near = NULL;
-    unsigned best = 2 + (unsigned)(strnlen(name, NAME_MAX_BYTES) / 3);
-
-    for (int i = 0; i < CMD_COUNT; i++) {
-        unsigned d = distance(name, command_table[i].name);
-
-        if (d <= best && d < strlen(command_table[i].name)) {
-            near = command_table[i].name;
-            best = d - (d > 0);
-        }
-    }
-    return near;
-}
-
 /* The word at i goes behind all others; each walk that does so for all words leaves them in their order. */
 static void word_last(int argc, char **argv, int i)
 {
@@ -539,7 +470,7 @@ static int walk(struct config *c, enum command_id cmd, int argc, char **argv, co
     int i, end = argc; /* words behind `end` have been looked at */
 
     for (i = 0; i < end; i++) {
-        char name[NAME_MAX_BYTES + 1];
+        char name[OPTION_NAME_MAX + 1];
         const char *value;
         const struct option *o;
         bool twice;
@@ -582,10 +513,20 @@ static int walk(struct config *c, enum command_id cmd, int argc, char **argv, co
 
 static int check_rest(enum command_id cmd, int argc, char **argv, int rest)
 {
+    int after;
+
+    const char *near;
+
     if (rest >= argc || command_table[cmd].args != NULL)
         return 0;
-    return complain(cmd, NULL, "'%s' is not an option; it and the %d word%s after it were not read", argv[rest],
-                    argc - rest - 1, argc - rest - 1 == 1 ? "" : "s");
+    near = command_nearest(command_table[cmd].name, argv[rest]);
+    if (near != NULL)
+        return complain(cmd, NULL, "no mode '%s'; the nearest is %s", argv[rest], near);
+    after = argc - rest - 1;
+    if (after == 0)
+        return complain(cmd, NULL, "'%s' is not an option", argv[rest]);
+    return complain(cmd, NULL, "'%s' is not an option, so the %d word%s behind it %s not read", argv[rest], after,
+                    after == 1 ? "" : "s", after == 1 ? "was" : "were");
 }
 
 int option_parse(struct config *c, enum command_id cmd, int argc, char **argv, int *rest)

@@ -14,6 +14,8 @@
 #include <stdint.h>
 #include <stdio.h>
 
+#define OPTION_NAME_MAX 80 /* bytes of a name on the command line, its daemon's prefix included */
+
 enum option_type {
     OPTION_BOOL,   /* bool */
     OPTION_U16,    /* uint16_t */
@@ -100,8 +102,13 @@ extern const struct command command_table[CMD_COUNT];
 
 /* The command that argv begins with: of two words when there is one of that name.  *words is how many it took.  -1: none. */
 int command_find(int argc, char *const *argv, int *words);
-/* What was meant by a name that is no command's: the most alike, static; NULL when none is much like it. */
-const char *command_nearest(const char *name);
+/* What was meant by a word that is no command's name, or, where `of` is a command, none of its modes: the name that is most like
+ * it, static ("benchmark objects" for "benchmark" and "objcts"); NULL when none is much like it.  of: "" = the first word. */
+const char *command_nearest(const char *of, const char *word);
+
+/* How many letters are to be put in, left out or changed to make the one of the other; UINT_MAX for what is longer than
+ * OPTION_NAME_MAX. */
+unsigned name_distance(const char *a, const char *b);
 
 struct config;
 

@@ -105,8 +105,26 @@ c.ok('server -h names both port options', all(w in run([o.dfs, 'server', '-h'])[
 ends('an unknown command', 2, ['serve'], 'the nearest is server')
 ends('an unknown command like none', 2, ['xyzzyxyzzy'], '`dfs help` lists them')
 ends('help for an unknown command', 2, ['help', 'downlaod'], 'the nearest is download')
+ends('help for an unknown mode', 2, ['help', 'benchmark', 'objcts'], 'the nearest is benchmark objects')
 c.equal('no command', run([o.dfs], 10)[0], 2)
 ends('an unknown option', 2, ['server', '-nosuch=1'], 'nosuch')
+# What was mistyped is named, and what is most like it: as it is spelled for this command.
+for words, says in (
+        (['benchmark', 'objcts'], "no mode 'objcts'; the nearest is benchmark objects"),
+        (['benchmark', 'xyzzyxyzzy'], "'xyzzyxyzzy' is not an option"),
+        (['server', '-volume.indx=memory'], "unknown option '-volume.indx'; the nearest is -volume.index"),
+        (['server', '-volumme.port=3'], "unknown option '-volumme.port'; the nearest is -volume.port"),
+        (['server', '-volumeSizeLimtMB=3'], "unknown option '-volumeSizeLimtMB'; the nearest is -master.volumeSizeLimitMB"),
+        (['master', '--portt', '3'], "unknown option '-portt'; the nearest is -port"),
+        (['volume', '-dirr=x'], "unknown option '-dirr'; the nearest is -dir"),
+        (['benchmark', '-seize=1'], "unknown option '-seize'; the nearest is -size"),
+        (['benchmark', 'mix', '-mixx=a'], "unknown option '-mixx'; the nearest is -mix"),
+        (['upload', '-colection=a', 'f'], "unknown option '-colection'; the nearest is -collection"),
+        (['master', '-xyzzyxyzzyxyzzy'], "unknown option '-xyzzyxyzzyxyzzy'; 'dfs master -h' lists them"),
+        (['server', '-volume.index=memry'],
+         "value 'memry' of option '-volume.index' must be one of memory|leveldb|leveldbMedium|leveldbLarge"),
+        (['volume', '-durability=groop'], "value 'groop' of option '-durability' must be one of none|paced|group")):
+    ends(' '.join(words) + ' is mistyped', 2, words, says)
 ends('a value missing', 2, ['master', '-port'], 'port')
 ends('a boolean that is none', 2, ['master', '-volumePreallocate=perhaps'], 'perhaps')
 ends('a number out of range', 2, ['master', '-port=70000'], "value '70000' of option '-port' must be 1 to 65535\n")
@@ -161,6 +179,10 @@ with open(f + '/o.opts', 'w') as h:
 ends('F21 an unknown name in a file', 2, ['volume', '-options=o.opts', *common], 'o.opts:5', folder=f)
 with open(f + '/p.opts', 'w') as h:
     h.write('dir = "fb"\n  max=3\n\n# comment\nport=1\n')
+with open(f + '/q.opts', 'w') as h:
+    h.write('indx=memory\n')
+ends('F21 a mistyped name in a file', 2, ['volume', '-options=q.opts', *common],
+     "q.opts:1: unknown option '-indx'; the nearest is -index", folder=f)
 ends('F21 spaces and quotes in a file; the command line wins', 124, ['volume', '-options=p.opts', *common], folder=f, timeout=1.5)
 c.ok('F21 the folder of the file was used', os.path.exists(f + '/fb/vol_dir.uuid'), os.listdir(f + '/fb'))
 ends('F21 an -options file that is not there', 2, ['volume', '-options=none.opts', *common], 'none.opts', folder=f)
@@ -184,6 +206,12 @@ c.equal('dfs.ini: ends with', dm.end(), 0)
 with open(f + '/bad.ini', 'w') as h:
     h.write('[master]\nport = 9333\nnosuch = 1\n')
 ends('dfs.ini: an unknown name', 2, ['server', '-conf', 'bad.ini', '-dir', 'data'], 'bad.ini:3', folder=f)
+for text, says in (('[master]\nvolumeSizeLimtMB = 3\n', "typo.ini:2: unknown option '-volumeSizeLimtMB'; the nearest is -volumeSizeLimitMB"),
+                   ('[mastr]\nport = 3\n', 'typo.ini:2: unknown section [mastr]: there are [common], [master] and [volume]'),
+                   ('[volume]\n\nindex = leveldbb\n', "typo.ini:3: value 'leveldbb' of option '-index' must be one of memory|leveldb")):
+    with open(f + '/typo.ini', 'w') as h:
+        h.write(text)
+    ends(f'dfs.ini: {text!r} is mistyped', 2, ['server', '-conf', 'typo.ini', '-dir', 'data'], says, folder=f)
 with open(f + '/other.ini', 'w') as h:
     h.write('[volume]\nmax = 5\nport = x\n')
 ends('dfs.ini: a bad value for a daemon that is not started', 2, ['master', '-conf', 'other.ini', '-mdir', 'm'], 'other.ini:3', folder=f)
