@@ -38,8 +38,8 @@ class Daemon(Process):
         wait_for(f'{self.name} at {addr}', there, seconds)
 
 
-def ends(name, status, words, says=None, timeout=6, folder=None, env=None):
-    """The command ends by itself with that status (124: it runs on), and says so."""
+def ends(name, status, words, says=None, timeout=60, folder=None, env=None):
+    """The command ends by itself with that status, and says so."""
     got, text = run([o.dfs, *words], timeout, folder or temp_folder(), env)
     c.ok(name, got == status, f'exit {got}, want {status}: {text[-400:]}')
     if says is not None:
@@ -47,6 +47,14 @@ def ends(name, status, words, says=None, timeout=6, folder=None, env=None):
     if status == 2:
         c.ok(name + ', in few lines', 1 <= len(text.strip().splitlines()) <= 4, text[-800:])
     return text
+
+
+def runs(name, words, folder=None):
+    """The daemon starts with that, and ends as it should when told to."""
+    d = Daemon(words, re.sub(r'\W+', '-', name), folder)
+    started = d.says(': master at ' if words[0] == 'master' else ': volume server at ', 60)
+    status = d.end()
+    c.ok(name, started and status == 0, f'exit {status}: {d.log_text()[-400:]}')
 
 
 # The two commands that everything began with: folders relative to where they are run, 60,000 MB volumes on any disk.
@@ -133,15 +141,14 @@ ends('peers before there is Raft', 2, ['master', '-peers=127.0.0.1:1,127.0.0.1:2
 ends('one other peer', 2, ['master', '-ip=127.0.0.1', f'-port={free_port()}', '-peers=127.0.0.1:2', '-mdir=m'])
 p, g = free_port(), free_port()
 for peers in (f'127.0.0.1:{p}', 'none', ''):
-    ends(f'-peers={peers} runs', 124, ['master', '-ip=127.0.0.1', f'-port={p}', f'-port.grpc={g}', f'-peers={peers}', '-mdir=m'],
-         timeout=2)
+    runs(f'-peers={peers} runs', ['master', '-ip=127.0.0.1', f'-port={p}', f'-port.grpc={g}', f'-peers={peers}', '-mdir=m'])
 
 # F19: words that are no options; quotes that systemd leaves.
 ends('F19 a stray word', 2, ['master', '#', 'comment', '-ip=127.0.0.1', f'-port={p}', '-mdir=mm'], '#')
 f = temp_folder()
 os.mkdir(os.path.join(f, 'vv'))
-ends('F19 quotes round a folder', 124, ['volume', f'-dir="{f}/vv"', f'-port={p}', f'-port.grpc={g}', '-ip=127.0.0.1',
-                                       '-master=127.0.0.1:1'], timeout=3, folder=f)
+runs('F19 quotes round a folder', ['volume', f'-dir="{f}/vv"', f'-port={p}', f'-port.grpc={g}', '-ip=127.0.0.1',
+                                   '-master=127.0.0.1:1'], f)
 c.ok('F19 the quotes are not part of it', os.path.exists(os.path.join(f, 'vv', 'vol_dir.uuid')), os.listdir(f))
 
 # F20: the last of a repeated option wins, =false undoes, growth by environment.
@@ -172,8 +179,8 @@ ends('F21 lists of unequal length', 2, ['volume', '-dir=fa,fb', '-max=7,7,7', *c
 ends('F21 -max=x', 2, ['volume', '-dir=fa', '-max=x', *common], folder=f)
 ends('F21 -minFreeSpace=abc', 2, ['volume', '-dir=fa', '-minFreeSpace=abc', *common], folder=f)
 for x in ('40', '5GiB', '1MiB', '10'):
-    ends(f'F21 -minFreeSpace={x} runs', 124, ['volume', '-dir=fa', f'-minFreeSpace={x}', *common], folder=f, timeout=1.5)
-ends('F21 one -max for two folders', 124, ['volume', '-dir=fa,fb', '-max=8', *common], folder=f, timeout=1.5)
+    runs(f'F21 -minFreeSpace={x} runs', ['volume', '-dir=fa', f'-minFreeSpace={x}', *common], f)
+runs('F21 one -max for two folders', ['volume', '-dir=fa,fb', '-max=8', *common], f)
 with open(f + '/o.opts', 'w') as h:
     h.write('dir=fa,fb\nmax=3,4\n# note\n\nnosuch=1\n')
 ends('F21 an unknown name in a file', 2, ['volume', '-options=o.opts', *common], 'o.opts:5', folder=f)
@@ -183,15 +190,15 @@ with open(f + '/q.opts', 'w') as h:
     h.write('indx=memory\n')
 ends('F21 a mistyped name in a file', 2, ['volume', '-options=q.opts', *common],
      "q.opts:1: unknown option '-indx'; the nearest is -index", folder=f)
-ends('F21 spaces and quotes in a file; the command line wins', 124, ['volume', '-options=p.opts', *common], folder=f, timeout=1.5)
+os.unlink(f + '/fb/vol_dir.uuid')
+runs('F21 spaces and quotes in a file; the command line wins', ['volume', '-options=p.opts', *common], f)
 c.ok('F21 the folder of the file was used', os.path.exists(f + '/fb/vol_dir.uuid'), os.listdir(f + '/fb'))
 ends('F21 an -options file that is not there', 2, ['volume', '-options=none.opts', *common], 'none.opts', folder=f)
 ends('F21 server -port', 2, ['server', '-port=8080', '-dir=fa'], 'volume.port', folder=f)
 for word in ('-filer=true', '-filer', '-s3', '-webdav'):
     ends(f'F21 server {word}', 2, ['server', word, '-dir=fa', '-ip=127.0.0.1', f'-master.port={m}', f'-volume.port={v}'], folder=f)
-ends('F21 server -filer=false runs', 124, ['server', '-filer=false', '-dir=fa', '-ip=127.0.0.1', f'-master.port={m}',
-                                           f'-master.port.grpc={mg}', f'-volume.port={v}', f'-volume.port.grpc={vg}'], folder=f,
-     timeout=2)
+runs('F21 server -filer=false runs', ['server', '-filer=false', '-dir=fa', '-ip=127.0.0.1', f'-master.port={m}',
+                                      f'-master.port.grpc={mg}', f'-volume.port={v}', f'-volume.port.grpc={vg}'], f)
 
 # dfs.ini, found in the working folder or named; a mistake in it is named with its line.
 f = temp_folder()
