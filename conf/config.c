@@ -62,6 +62,12 @@ static int refuse(const char *fmt, ...)
     return -1;
 }
 
+/* What stands in front of a daemon's option in this command. */
+static const char *prefix_of(int cmd, const char *in_server)
+{
+    return cmd == CMD_SERVER ? in_server : "";
+}
+
 /* "1" or "40%" percent, "5GiB", "100MB", "1k" bytes (powers of 1024 whatever the spelling, as the peer counts). */
 static int parse_min_free(const char *text, double *percent, uint64_t *bytes)
 {
@@ -109,8 +115,9 @@ static int split_list(struct config *c, const char *list, const char **out, size
     }
 }
 
-static int finish_folders(struct config *c)
+static int finish_folders(struct config *c, int cmd)
 {
+    const char *prefix = prefix_of(cmd, "volume.");
     const char *max[STORE_LOCATIONS_MAX];
     int dirs = split_list(c, c->common.dir, c->volume.dirs, STORE_LOCATIONS_MAX);
     int maxes = split_list(c, c->common.max, max, STORE_LOCATIONS_MAX);
@@ -119,15 +126,15 @@ static int finish_folders(struct config *c)
         return refuse("value '%s' of option '-dir' has an empty name in it, or more than %d", c->common.dir,
                       STORE_LOCATIONS_MAX);
     if (maxes < 0 || (maxes != 1 && maxes != dirs))
-        return refuse("value '%s' of option '-max' must be one number, or one for each of the %d folders of -dir",
-                      c->common.max, dirs);
+        return refuse("value '%s' of option '-%smax' must be one number, or one for each folder of -dir (%d)",
+                      c->common.max, prefix, dirs);
     for (int i = 0; i < dirs; i++) {
         const char *text = max[maxes == 1 ? 0 : i];
         char *end;
         unsigned long v = strtoul(text, &end, 10);
 
         if (!isdigit((unsigned char)text[0]) || *end != '\0' || v > 10000000)
-            return refuse("value '%s' of option '-max' is no number of volumes", text);
+            return refuse("value '%s' of option '-%smax' is no number of volumes", text, prefix);
         c->volume.max_volumes[i] = (uint32_t)v;
     }
     c->volume.dir_count = (uint32_t)dirs;
@@ -137,6 +144,7 @@ static int finish_folders(struct config *c)
 static int finish_volume(struct config *c, int cmd)
 {
     static const uint32_t leveldb_cache[] = {0, 2u << 20, 4u << 20, 8u << 20};
+    const char *prefix = prefix_of(cmd, "volume.");
     struct volume_options *v = &c->volume;
 
     v->ip = c->common.ip;
@@ -158,12 +166,12 @@ static int finish_volume(struct config *c, int cmd)
     if (config_given(c, "read.redirect", IN_VOLUME) && !config_given(c, "readMode", IN_VOLUME))
         v->read_mode = c->common.read_redirect ? VOLUME_READ_REDIRECT : VOLUME_READ_LOCAL;
     if (parse_min_free(c->common.min_free, &v->min_free_percent, &v->min_free_bytes) != 0)
-        return refuse("value '%s' of option '-minFreeSpace' is neither a percentage nor a size such as 5GiB",
-                      c->common.min_free);
+        return refuse("value '%s' of option '-%sminFreeSpace' is neither a percentage nor a size such as 5GiB",
+                      c->common.min_free, prefix);
     if (v->port_grpc == 0 && v->port > UINT16_MAX - ADDR_GRPC_PORT_STEP)
-        return refuse("volume port %u leaves no room for the gRPC port at plus %d: give -port.grpc", v->port,
-                      ADDR_GRPC_PORT_STEP);
-    return finish_folders(c);
+        return refuse("volume port %u leaves no room for the gRPC port at plus %d: give -%sport.grpc", v->port,
+                      ADDR_GRPC_PORT_STEP, prefix);
+    return finish_folders(c, cmd);
 }
 
 static int finish_master(struct config *c, int cmd)
@@ -179,8 +187,8 @@ static int finish_master(struct config *c, int cmd)
     m->metrics_port = c->common.metrics_port;
     m->metrics_ip = c->common.metrics_ip;
     if (m->port_grpc == 0 && m->port > UINT16_MAX - ADDR_GRPC_PORT_STEP)
-        return refuse("master port %u leaves no room for the gRPC port at plus %d: give -port.grpc", m->port,
-                      ADDR_GRPC_PORT_STEP);
+        return refuse("master port %u leaves no room for the gRPC port at plus %d: give -%sport.grpc", m->port,
+                      ADDR_GRPC_PORT_STEP, prefix_of(cmd, "master."));
     if (m->dir[0] == '\0' && cmd == CMD_MASTER)
         m->dir = "./data";
     return (cmd == CMD_SERVER && !c->common.run_master) || master_peers_check(m) == 0 ? 0 : -1;

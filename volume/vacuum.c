@@ -6,6 +6,7 @@
  * While the volume is held its writes wait; those of the location's other volumes go on.  Reads never notice. */
 #include "volume/vacuum.h"
 
+#include <errno.h>
 #include <inttypes.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -251,6 +252,20 @@ static void run_preallocated(struct writer_cmd *cmd)
     c->volume->preallocated_bytes = c->bytes;
 }
 
+/* What an attempt that ran out on the way was given: with nothing of the volume under way, since the file is cut. */
+static void run_give_back(struct writer_cmd *cmd)
+{
+    struct vacuum_call *c = call_of(cmd);
+    struct volume *v = c->volume;
+
+    if (volume_gen_peek(v) != c->gen)
+        return; /* it is closed, or another copy has its place */
+    v->appends.zero_end = 0;
+    c->rc = disk_truncate(c->gen->fd, v->append_pos);
+    if (c->rc != 0)
+        log_warning("cannot give back what was preallocated of '%s.dat': %s", v->base, strerror(errno));
+}
+
 /* ---- a run ---- */
 
 /* Gives back what only waits for readers to say that they have gone: the old .dat keeps its blocks until then. */
@@ -472,15 +487,20 @@ static int swap_held(struct vacuum *r, struct vacuum_call *c)
 /* Room for it to grow into again, if the disk has that and its reserve. */
 static void preallocate(struct volume *v, uint64_t bytes)
 {
-    struct vacuum_call c = {.volume = v, .bytes = bytes};
-    struct volume_gen *g;
+    struct vacuum_call c = {.cmd = {.run = run_give_back, .volume = v}, .volume = v, .bytes = bytes};
+    int rc;
 
     if (bytes == 0 || (atomic_load(&v->no_write) & VOLUME_SEALED) != 0)
         return;
-    g = volume_gen_ref(v);
-    if (g != NULL && volume_preallocate(v->location, g->fd, bytes) == 0)
+    c.gen = volume_gen_ref(v);
+    if (c.gen == NULL)
+        return;
+    rc = volume_preallocate(v->location, c.gen->fd, bytes);
+    if (rc == 0)
         (void)on_writer_at_once(&c, run_preallocated);
-    volume_gen_unref(g);
+    else if (rc != DFS_EFULL && rc != DFS_EUNSUPPORTED) /* those took nothing */
+        append_queue_cmd_wait(v->location->appends, &c.cmd);
+    volume_gen_unref(c.gen);
 }
 
 static int commit(struct vacuum *r, struct vacuum_call *c)

@@ -449,6 +449,60 @@ static void a_sealed_volume_that_shrinks_takes_writes_again(void **state)
     assert_int_equal(engine_put(&f->e, fid_of(150), f->data, 50000), 0);
 }
 
+/* ---- room ---- */
+
+/* A disk that runs out half way through: what it gave stays given. */
+static int half_fallocate(int fd, int mode, off_t pos, off_t n)
+{
+    if (disk_system_ops()->fallocate(fd, mode, pos, n / 2) != 0)
+        return -1;
+    errno = ENOSPC;
+    return -1;
+}
+
+static uint64_t blocks_bytes(const struct fixture *f, const char *name)
+{
+    char *path = tmpdir_path(f->dir, name);
+    struct stat st;
+
+    assert_int_equal(disk_stat(path, &st), 0);
+    free(path);
+    return (uint64_t)st.st_blocks * 512;
+}
+
+static void room_that_ran_out_is_given_back(void **state)
+{
+    static const uint64_t room_bytes = 64u << 20;
+    const uint32_t id = 9;
+    struct fid kept = {id, 1, 1}, gone = {id, 1, 2}, new = {id, 1, 3};
+    struct fixture *f = *state;
+    struct disk_ops half = *disk_system_ops();
+    char reason[256];
+
+    half.fallocate = half_fallocate;
+    f->o.durability = DURABILITY_GROUP;
+    f->o.zero_ahead_bytes = 1u << 20;
+    reopen(f);
+    assert_int_equal(store_allocate(f->e.store, id, BYTES_NONE, (struct replica_placement){0, 0, 0}, (struct ttl){0}, 3, room_bytes,
+                                    reason), 0);
+    if (blocks_bytes(f, "9.dat") < room_bytes) {
+        skip(); /* a file system that does not preallocate */
+        return;
+    }
+    assert_int_equal(engine_put(&f->e, kept, f->data, 5000), 0);
+    assert_int_equal(engine_put(&f->e, gone, f->data, 50000), 0);
+    assert_int_equal(engine_delete(&f->e, gone), 0);
+    assert_int_equal(store_vacuum_compact(f->e.store, id, 0, NULL, NULL), 0);
+    fault_install(&half);
+    assert_int_equal(store_vacuum_commit(f->e.store, id, 0, NULL), 0);
+    fault_install(NULL);
+    assert_true(blocks_bytes(f, "9.dat") < 1u << 20);
+    assert_int_equal(engine_put(&f->e, new, f->data + 7, 6000), 0);
+    reopen(f);
+    assert_int_equal(engine_check(&f->e, kept, f->data, 5000), 0);
+    assert_int_equal(engine_check(&f->e, new, f->data + 7, 6000), 0);
+}
+
 /* ---- one at a time ---- */
 
 static void order_is_kept(void **state)
@@ -690,6 +744,7 @@ int main(void)
         cmocka_unit_test_setup_teardown(the_expired_go, setup, teardown),
         cmocka_unit_test_setup_teardown(a_corrupt_record_stops_nothing_and_is_not_lost, setup, teardown),
         cmocka_unit_test_setup_teardown(a_sealed_volume_that_shrinks_takes_writes_again, setup, teardown),
+        cmocka_unit_test_setup_teardown(room_that_ran_out_is_given_back, setup, teardown),
         cmocka_unit_test_setup_teardown(order_is_kept, setup, teardown),
         cmocka_unit_test_setup_teardown(a_commit_belongs_to_its_run, setup, teardown),
         cmocka_unit_test_setup_teardown(a_run_under_way_is_left_alone, setup, teardown),
