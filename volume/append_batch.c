@@ -504,7 +504,7 @@ static int publish_record(struct append_batch *b, struct append_record *r)
         rc = needle_map_put(b->gen->map, row.key, row.offset, row.size, &old, &had);
         w->replaced = had && !old.deleted;
         if (needle_read_is_large(r->record_bytes))
-            needle_read_mark_checked(b->gen, r->pos);
+            known_records_add(&b->gen->known, r->pos, r->record_bytes);
     }
     /* A row in any case: the record is on the disk, and the index has to cover it. */
     (void)volume_index_add(b->volume, &row);

@@ -112,7 +112,7 @@ int disk_mincore(void *p, size_t n, unsigned char *vec);
  * disk_residency_free(). */
 struct disk_residency;
 int disk_residency_new(int fd, struct disk_residency **out);
-/* Whether [pos, pos+n) is wholly in the page cache; false when it cannot be told.  Never waits for the device. */
+/* Whether [pos, pos+n) is wholly in the page cache; false when it cannot be told (r is NULL, too).  Never waits for the device. */
 bool disk_resident(struct disk_residency *r, uint64_t pos, uint64_t n);
 void disk_residency_free(struct disk_residency *r);
 

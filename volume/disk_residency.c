@@ -83,7 +83,7 @@ static bool pages_resident(char *first, size_t pages)
 bool disk_resident(struct disk_residency *r, uint64_t pos, uint64_t n)
 {
     uint64_t end = pos + n;
-    if (end < pos)
+    if (r == NULL || end < pos)
         return false;
     pos -= pos % PAGE_BYTES;
     while (pos < end) {

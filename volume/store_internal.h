@@ -62,6 +62,7 @@ struct store {
     uint32_t rebuilds; /* maps that are being built anew */
     bool load_started, stopped;
     struct store_duplicate *duplicates;
+    uint32_t sweep_next; /* maintenance: the volume whose known records are looked at next */
 
     _Atomic uint64_t size_limit_bytes;
     _Atomic uint64_t map_rebuilds; /* since start */

@@ -102,10 +102,40 @@ static int sync_ahead(struct volume *v)
 
 static void checkpoint(struct volume *v, uint64_t now_ms)
 {
-
     atomic_store_explicit(&v->ckp_at_ms, now_ms | 1, memory_order_relaxed);
     if (sync_ahead(v) == 0 && store_on_writer(v, checkpoint_on_writer, NULL) == 0)
         atomic_store_explicit(&v->ckp_at_ms, 0, memory_order_relaxed);
+}
+
+/* ---- large records that were checked ---- */
+
+/* Everything of a page cache of 24 GB is looked at in half a minute, for a few milliseconds a time. */
+#define SWEEP_BLOCKS ((uint64_t)16384)
+
+static uint64_t sweep_one(struct volume *v, uint64_t budget)
+{
+    struct volume_gen *g = volume_gen_ref(v);
+    uint64_t bytes, asked = 0;
+
+    if (g != NULL && disk_size(g->fd, &bytes) == 0)
+        asked = known_records_sweep(&g->known, g->residency, bytes, &v->sweep_block, budget);
+    volume_gen_unref(g);
+    return asked;
+}
+
+/* Begins where the last round stopped. */
+static void sweep(struct store *s, struct volume **list, uint32_t count)
+{
+    uint64_t left = SWEEP_BLOCKS;
+
+    for (uint32_t i = 0; i < count && left > 0; i++) {
+        struct volume *v = list[(s->sweep_next + i) % count];
+        uint64_t asked = sweep_one(v, left);
+
+        left -= asked < left ? asked : left;
+        if (left == 0)
+            s->sweep_next = (s->sweep_next + i + (v->sweep_block == 0)) % count;
+    }
 }
 
 void store_maintain(struct store *s)
@@ -127,6 +157,7 @@ void store_maintain(struct store *s)
                 checkpoints++;
             }
         }
+        sweep(s, list, count);
         store_volumes_free(list, count);
     }
     if (epoch_reclaim(s->epoch) > 0)

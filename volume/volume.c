@@ -1,4 +1,4 @@
-/* A volume and its generations in memory: references, what may be written, what was verified, numbers for /status. */
+/* A volume and its generations in memory: references, what may be written, numbers for /status. */
 #include "volume/volume.h"
 
 #include <inttypes.h>
@@ -13,19 +13,15 @@
 #include "volume/store.h"
 #include "volume/store_internal.h"
 
-#define MAP_WORD_BITS 64u
-
 /* ---- generations ---- */
 
-/* Bits for a .dat of `bytes`, and for as much as it may grow to. */
-static uint64_t verified_words_for(const struct volume *v, uint64_t bytes)
+/* A .dat of `bytes`, and as much as it may grow to. */
+static uint64_t room_for(const struct volume *v, uint64_t bytes)
 {
     uint64_t limit = v->size_limit_bytes > v->preallocated_bytes ? v->size_limit_bytes : v->preallocated_bytes;
     uint64_t room = bytes > limit ? bytes : limit;
 
-    /* Past it nothing is remembered, so those blocks are read and checked each time: never wrong, only slower. */
-    room += room / 8 + VOLUME_VERIFY_BLOCK;
-    return room / VOLUME_VERIFY_BLOCK / MAP_WORD_BITS + 1;
+    return room + room / 8;
 }
 
 int volume_gen_new(struct volume *v, int fd, struct needle_map *map, uint16_t revision, uint64_t end, struct volume_gen **out)
@@ -34,9 +30,7 @@ int volume_gen_new(struct volume *v, int fd, struct needle_map *map, uint16_t re
 
     if (g == NULL)
         return DFS_ENOMEM;
-    g->verified_words = verified_words_for(v, end);
-    g->verified = calloc(g->verified_words, sizeof *g->verified);
-    if (g->verified == NULL) {
+    if (known_records_init(&g->known, room_for(v, end)) != 0) {
         free(g);
         return DFS_ENOMEM;
     }
@@ -63,7 +57,7 @@ static void gen_free(struct volume_gen *g)
     disk_residency_free(g->residency);
     needle_map_free(g->map);
     disk_close(&g->fd);
-    free((void *)g->verified);
+    known_records_release(&g->known);
     free(g);
     atomic_fetch_sub_explicit(&v->generations, 1, memory_order_release);
     volume_unref(v);
@@ -137,38 +131,6 @@ void volume_publish(struct volume *v, struct volume_gen *g)
     /* Threads may have peeked at it in their current step. */
     epoch_retire(store_epoch(v->store), old, unref_gen_later);
     store_nudge_loops(v->store);
-}
-
-/* ---- verified blocks ---- */
-
-static bool bit_get(const struct volume_gen *g, uint64_t bit)
-{
-    if (bit / MAP_WORD_BITS >= g->verified_words)
-        return false;
-    return (atomic_load_explicit(&g->verified[bit / MAP_WORD_BITS], memory_order_relaxed) >> (bit % MAP_WORD_BITS) & 1) != 0;
-}
-
-bool volume_gen_is_verified(const struct volume_gen *g, uint64_t pos, uint64_t n)
-{
-    uint64_t last;
-
-    if (n == 0)
-        return true;
-    last = (pos + n - 1) / VOLUME_VERIFY_BLOCK;
-    for (uint64_t bit = pos / VOLUME_VERIFY_BLOCK; bit <= last; bit++)
-        if (!bit_get(g, bit))
-            return false;
-    return true;
-}
-
-void volume_gen_mark_verified(struct volume_gen *g, uint64_t pos, uint64_t n)
-{
-    uint64_t first = (pos + VOLUME_VERIFY_BLOCK - 1) / VOLUME_VERIFY_BLOCK;
-    uint64_t end = (pos + n) / VOLUME_VERIFY_BLOCK;
-
-    for (uint64_t bit = first; bit < end && bit / MAP_WORD_BITS < g->verified_words; bit++)
-        atomic_fetch_or_explicit(&g->verified[bit / MAP_WORD_BITS], (uint64_t)1 << (bit % MAP_WORD_BITS),
-                                 memory_order_relaxed);
 }
 
 /* ---- the volume ---- */
@@ -284,7 +246,7 @@ void volume_info_get(struct volume *v, struct volume_info *out)
         needle_map_stats(g->map, &stats);
         out->version = g->version;
         out->compact_revision = g->revision;
-        out->memory_bytes = stats.memory_bytes + g->verified_words * sizeof *g->verified;
+        out->memory_bytes = stats.memory_bytes + known_records_memory_bytes(&g->known);
         volume_gen_unref(g);
     }
     /* Each put is live, or was overwritten or deleted: that is how the peer counts files. */

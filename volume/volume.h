@@ -33,6 +33,7 @@
 #include "net/work.h"
 #include "volume/append_queue.h"
 #include "volume/disk.h"
+#include "volume/known_records.h"
 #include "volume/needle_map.h"
 #include "volume/writeback.h"
 
@@ -44,7 +45,6 @@ struct store;
 /* Room kept behind a base path for ".cut-18446744073709551615.tmp" and its like. */
 #define VOLUME_SUFFIX_MAX 48
 /* Verified-bytes bitmap: one bit for each of these. */
-#define VOLUME_VERIFY_BLOCK (256u * 1024u)
 /* Cut-away bytes kept for each volume. */
 #define VOLUME_CUT_KEEP_MAX (64u * 1024u * 1024u)
 /* Rows that may wait for an .idx that cannot be written, before the volume stops taking writes. */
@@ -93,9 +93,7 @@ struct volume_gen {
     struct writeback_file wb; /* writer and flusher */
     uint16_t revision;
     uint8_t version;
-    /* Blocks that this process wrote or has verified; grown by the writer, read by all. */
-    _Atomic(uint64_t) *verified;
-    uint64_t verified_words;
+    struct known_records known;
     _Atomic uint64_t end; /* published end of data, for bounds checks */
     struct work closing;  /* private: the last reference may be dropped on a loop, which must not close files */
 };
@@ -142,6 +140,7 @@ struct volume {
     _Atomic uint64_t expire_at_s;     /* ttl volumes: 0 = never */
     _Atomic uint64_t cut_bytes;       /* kept aside in B.cut-* files */
     _Atomic uint64_t ckp_dat_bytes;   /* covered by the last checkpoint */
+    uint64_t sweep_block;             /* maintenance: where known records are looked at next */
     _Atomic uint64_t ckp_at_ms;       /* when it was tried last */
     _Atomic uint64_t idx_rows_replayed; /* rows that the last opening had to apply */
     atomic_uint generations;          /* alive: a mount waits until those of before are closed */
@@ -189,10 +188,6 @@ static inline struct volume_gen *volume_gen_peek(struct volume *v)
 {
     return atomic_load_explicit(&v->gen, memory_order_acquire);
 }
-
-/* Whether all of these bytes were written or checked by this process. */
-bool volume_gen_is_verified(const struct volume_gen *g, uint64_t pos, uint64_t n);
-void volume_gen_mark_verified(struct volume_gen *g, uint64_t pos, uint64_t n); /* whole blocks inside the range, atomically */
 
 static inline bool volume_writable(const struct volume *v)
 {

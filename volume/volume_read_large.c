@@ -134,7 +134,7 @@ static int check_end(struct needle_read *r)
     r->data_crc = l->crc;
     /* Stored in the other form: it is checked each time, because only that tells the CRC for its ETag. */
     if (r->needle.checksum == needle_checksum_for(r->gen->version, l->crc))
-        needle_read_mark_checked(r->gen, r->pos);
+        known_records_add(&r->gen->known, r->pos, r->record_bytes);
     return 0;
 }
 
@@ -159,10 +159,10 @@ static int check_some(struct needle_read *r, char *buf)
     return check_end(r);
 }
 
-/* Nothing of it has to be read: this process knows the bytes, and they have not left the page cache. */
+/* Nothing of it has to be read: this process knows the bytes, and as far as the sweep has seen they have not left the page cache. */
 static bool known_and_resident(const struct needle_read *r)
 {
-    return !store_options_get(r->store)->read_check_always && needle_read_is_checked(r->gen, r->pos) &&
+    return !store_options_get(r->store)->read_check_always && known_records_has(&r->gen->known, r->pos) &&
            disk_resident(r->gen->residency, r->pos, r->record_bytes);
 }
 

@@ -320,6 +320,25 @@ static void a_flipped_byte_is_never_given_out(void **state)
     }
 }
 
+/* Its pages left memory, as a sweep saw, and somebody else brought bad ones in. */
+static void what_left_memory_is_known_no_longer(void **state)
+{
+    static const size_t sizes[] = {300000, 3000000, 18000000};
+    struct fixture *f = *state;
+    char *got = NULL;
+    size_t n;
+
+    for (size_t i = 0; i < ARRAY_LEN(sizes); i++)
+        put(f, i + 1, sizes[i]);
+    fault_add(&(struct fault_rule){.calls = FAULT(FAULT_MINCORE), .first = 1, .every = 1, .err = ENOMEM});
+    store_maintain(f->e.store);
+    fault_clear();
+    for (size_t i = 0; i < ARRAY_LEN(sizes); i++) {
+        flip(f, place_of(f, i + 1) + 20 + sizes[i] / 2);
+        assert_int_equal(engine_get(&f->e, fid_of(i + 1), &got, &n), DFS_ECORRUPT);
+    }
+}
+
 static void read_check_always_finds_hot_damage(void **state)
 {
     struct fixture *f = *state;
@@ -420,6 +439,7 @@ int main(void)
         cmocka_unit_test_setup_teardown(where_nothing_is_known_memory_does, setup, teardown),
         cmocka_unit_test_setup_teardown(pieces_that_leave_are_read_again, setup, teardown),
         cmocka_unit_test_setup_teardown(a_flipped_byte_is_never_given_out, setup, teardown),
+        cmocka_unit_test_setup_teardown(what_left_memory_is_known_no_longer, setup, teardown),
         cmocka_unit_test_setup_teardown(read_check_always_finds_hot_damage, setup, teardown),
         cmocka_unit_test_setup_teardown(a_disk_that_cannot_read_says_so, setup, teardown),
         cmocka_unit_test_setup_teardown(any_failing_read_is_an_error, setup, teardown),
