@@ -13,6 +13,7 @@
 #include "needle/err.h"
 #include "net/clock.h"
 #include "net/log.h"
+#include "volume/preallocate.h"
 #include "volume/store.h"
 #include "volume/store_internal.h"
 #include "volume/volume_append.h"
@@ -423,7 +424,7 @@ int append_batch_sync(struct append_batch *b)
 
 /* ---- the end of it ---- */
 
-/* The file as it was.  What is cut loses its reserved room too, so that is asked for again. */
+/* The file as it was. */
 static int take_back(struct append_batch *b)
 {
     struct volume *v = b->volume;
@@ -431,10 +432,8 @@ static int take_back(struct append_batch *b)
     int rc = disk_size(b->gen->fd, &bytes);
 
     if (rc == 0 && bytes > b->start_pos) {
-        rc = disk_truncate(b->gen->fd, b->start_pos);
+        rc = volume_cut_dat(b->gen->fd, b->start_pos, v->preallocated_bytes);
         v->appends.zero_end = 0;
-        if (rc == 0 && v->preallocated_bytes > b->start_pos)
-            (void)disk_preallocate(b->gen->fd, b->start_pos, v->preallocated_bytes - b->start_pos);
     }
     writeback_wrote(&b->gen->wb, b->start_pos);
     return rc;

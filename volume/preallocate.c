@@ -28,3 +28,12 @@ int volume_preallocate(struct disk_location *loc, int fd, uint64_t bytes)
     pthread_mutex_unlock(&s->preallocating);
     return rc;
 }
+
+int volume_cut_dat(int fd, uint64_t pos, uint64_t reserved_bytes)
+{
+    int rc = disk_truncate(fd, pos);
+
+    if (rc == 0 && reserved_bytes > pos)
+        (void)disk_preallocate(fd, pos, reserved_bytes - pos);
+    return rc;
+}

@@ -1,5 +1,4 @@
-/* Blocks for a volume to grow into, when the disk has them to spare.  Called by those who make a volume's data file, new or by
- * vacuum; on threads that may block. */
+/* Blocks for a volume to grow into, when the disk has them to spare, and what a cut does to them. */
 #ifndef DFS_VOLUME_PREALLOCATE_H
 #define DFS_VOLUME_PREALLOCATE_H
 
@@ -11,5 +10,10 @@
  * -minFreeSpace and room for one upload then.  0; DFS_EFULL: there is not that much room, and nothing was tried; any other error
  * is of disk_preallocate(), and some blocks may have been given: the caller gives them back.  Never on a loop. */
 int volume_preallocate(struct disk_location *loc, int fd, uint64_t bytes);
+
+/* Cuts fd, a .dat that goes on being written, at pos.  With the bytes go the blocks behind them, those too that were reserved: they
+ * are asked for again, up to reserved_bytes of the file (0 = none).  0, or why it could not be cut; blocks that are not given are no
+ * error.  Never on a loop. */
+int volume_cut_dat(int fd, uint64_t pos, uint64_t reserved_bytes);
 
 #endif

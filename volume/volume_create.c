@@ -223,10 +223,10 @@ static void trim_tail(struct volume *v, int fd)
         return;
     if (size < v->append_pos)
         return; /* not what we know: leave it to the next opening */
-    if (disk_truncate(fd, v->append_pos) != 0)
-        log_warning("cannot cut '%s.dat' to %" PRIu64 ": %s", v->base, v->append_pos, strerror(errno));
-    else if ((no_write & full) != 0)
+    if ((no_write & full) != 0)
         v->preallocated_bytes = 0;
+    if (volume_cut_dat(fd, v->append_pos, v->preallocated_bytes) != 0)
+        log_warning("cannot cut '%s.dat' to %" PRIu64 ": %s", v->base, v->append_pos, strerror(errno));
 }
 
 /* leveldb: the map is complete up to here. */

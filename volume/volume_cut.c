@@ -8,6 +8,7 @@
 #include "needle/err.h"
 #include "net/log.h"
 #include "volume/disk_location.h"
+#include "volume/preallocate.h"
 #include "volume/store.h"
 #include "volume/volume_load.h"
 
@@ -92,7 +93,7 @@ int load_save_aside(struct load *l, uint64_t from, uint64_t to, bool *kept)
 
 int load_cut(struct load *l, uint64_t pos)
 {
-    int rc = disk_truncate(l->fd, pos);
+    int rc = volume_cut_dat(l->fd, pos, l->preallocated_bytes);
 
     if (rc == 0)
         rc = disk_sync(l->fd);

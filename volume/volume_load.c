@@ -107,7 +107,7 @@ static int open_dat(struct load *l)
         return broken(l, DFS_EINVAL, "'%s.dat' is no file", l->v->base);
     l->dat_bytes = (uint64_t)st.st_size;
     l->modified_s = (uint64_t)st.st_mtim.tv_sec;
-    if ((uint64_t)st.st_blocks * 512 > l->dat_bytes)
+    if ((uint64_t)st.st_blocks * 512 >= l->dat_bytes + (uint64_t)st.st_blksize) /* more than the rest of its last block */
         l->preallocated_bytes = (uint64_t)st.st_blocks * 512;
     return read_superblock(l);
 }

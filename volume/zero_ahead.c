@@ -7,6 +7,7 @@
 #include "needle/idx.h"
 #include "net/log.h"
 #include "volume/disk.h"
+#include "volume/preallocate.h"
 #include "volume/volume.h"
 
 /* The first window of a volume; each further one is twice as long as the one before, so that few writes cost few zeros. */
@@ -14,15 +15,10 @@
 /* A batch longer than this is not written over zeros. */
 #define BATCH_MAX ((uint64_t)128 << 10)
 
-/* What is cut loses its reserved room too, so that is asked for again. */
 static int cut_at(struct volume *v, int fd, uint64_t pos)
 {
-    int rc = disk_truncate(fd, pos);
-
     v->appends.zero_end = 0;
-    if (rc == 0 && v->preallocated_bytes > pos)
-        (void)disk_preallocate(fd, pos, v->preallocated_bytes - pos);
-    return rc;
+    return volume_cut_dat(fd, pos, v->preallocated_bytes);
 }
 
 void zero_ahead_extend(struct volume *v, uint64_t start_pos, uint64_t end_pos, uint64_t most_bytes)
@@ -54,8 +50,12 @@ void zero_ahead_cut(struct volume *v)
 {
     struct volume_gen *g = volume_gen_peek(v);
 
-    if (g == NULL || v->appends.zero_end <= v->append_pos)
+    bool marked = (atomic_load_explicit(&v->no_write, memory_order_relaxed) & VOLUME_MARKED) != 0;
+
+    if (g == NULL || (v->appends.zero_end <= v->append_pos && (!marked || v->preallocated_bytes <= v->append_pos)))
         return;
+    if (marked)
+        v->preallocated_bytes = 0; /* others may have that room */
     if (cut_at(v, g->fd, v->append_pos) != 0)
         log_warning("cannot cut '%s.dat' to %" PRIu64 ": %s", v->base, v->append_pos, strerror(errno));
 }

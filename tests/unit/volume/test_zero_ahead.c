@@ -275,6 +275,62 @@ static void a_kill_leaves_zeros_that_opening_cuts(void **state)
     }
 }
 
+#define RESERVED ((uint64_t)8 << 20)
+
+static void reserve(const char *dir)
+{
+    char *path = tmpdir_path(dir, "3.dat");
+    int fd = -1;
+
+    assert_int_equal(disk_open(path, O_RDWR, &fd), 0);
+    assert_int_equal(disk_preallocate(fd, 0, RESERVED), 0);
+    disk_close(&fd);
+    free(path);
+}
+
+static uint64_t reserved_bytes(const struct fixture *f)
+{
+    char *path = tmpdir_path(f->dir, "3.dat");
+    struct stat st;
+
+    assert_int_equal(disk_stat(path, &st), 0);
+    free(path);
+    return (uint64_t)st.st_blocks * 512;
+}
+
+/* A cut gives up the blocks behind it: they are asked for again, as long as the volume is written to. */
+static void what_was_reserved_stays_so_when_zeros_are_cut(void **state)
+{
+    struct fixture *f = *state;
+    struct fixture g = {.dir = tmpdir_new("killed"), .large = f->large};
+
+    engine_close(&f->e);
+    reserve(f->dir);
+    open_with(f, WINDOW);
+    put(f, 1, 1000);
+    assert_true(ahead(f) > 0);
+    copy(f->dir, g.dir, "3.dat");
+    copy(f->dir, g.dir, "3.idx");
+    reserve(g.dir);
+    engine_close(&f->e);
+    open_with(f, WINDOW);
+    assert_int_equal(ahead(f), 0);
+    assert_true(reserved_bytes(f) >= RESERVED);
+    assert_int_equal(store_mark_readonly(f->e.store, VOLUME, true, true), 0);
+    assert_true(reserved_bytes(f) < RESERVED);
+    check(f, 1, 1000);
+
+    engine_options(&g.o, g.dir);
+    open_with(&g, WINDOW);
+    assert_int_equal(ahead(&g), 0);
+    assert_true(reserved_bytes(&g) >= RESERVED);
+    put(&g, 2, 1000);
+    check(&g, 1, 1000);
+    engine_close(&g.e);
+    assert_true(reserved_bytes(&g) >= RESERVED);
+    tmpdir_free(g.dir);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -286,6 +342,7 @@ int main(void)
         cmocka_unit_test_setup_teardown(a_vacuum_starts_anew, setup, teardown),
         cmocka_unit_test_setup_teardown(without_room_the_file_grows_with_its_data, setup, teardown),
         cmocka_unit_test_setup_teardown(a_kill_leaves_zeros_that_opening_cuts, setup, teardown),
+        cmocka_unit_test_setup_teardown(what_was_reserved_stays_so_when_zeros_are_cut, setup, teardown),
     };
 
     log_threshold = LOG_ERROR + 1;
