@@ -11,6 +11,7 @@
 #include "net/gzip.h"
 #include "net/jsonw.h"
 #include "volume/late_write.h"
+#include "volume/md5_check.h"
 #include "volume/replicate.h"
 #include "volume/upload.h"
 
@@ -26,6 +27,7 @@ struct write_op {
 
     /* compressing and checking, on the work pool */
     struct work work;
+    struct md5_check md5;
     char *text;
     size_t text_bytes, text_cap;
     int work_rc;
@@ -38,6 +40,7 @@ static void store_needle(struct write_op *op);
 static void on_close(struct http_req *r)
 {
     struct write_op *op = r->user;
+    md5_check_release(&op->md5);
     upload_release(&op->u);
     free(op->text);
     op->text = NULL;
@@ -121,22 +124,7 @@ static char *gather(struct stage *stage)
 static void run_md5(struct work *w)
 {
     struct write_op *op = op_of_work(w);
-    uint8_t want[MD5_BYTES], got[MD5_BYTES];
-    char *in = gather(op->u.stage), *plain = NULL;
-    size_t n;
-    op->work_rc = DFS_ENOMEM;
-    if (in != NULL)
-        op->work_rc = gzip_inflate_all(bytes_of(in, stage_bytes(op->u.stage)), op->u.l->server->o.file_limit_bytes, &plain, &n);
-    if (op->work_rc == 0) {
-        struct md5 m;
-        md5_init(&m);
-        md5_update(&m, bytes_of(plain, n));
-        md5_final(&m, got);
-        if (!md5_from_base64(op->u.md5_text, want) || memcmp(want, got, sizeof want) != 0)
-            op->work_rc = DFS_EINVAL;
-    }
-    free(plain);
-    free(in);
+    op->work_rc = md5_check_step(&op->md5);
 }
 
 static void reply_md5_wrong(struct write_op *op)
@@ -147,17 +135,40 @@ static void reply_md5_wrong(struct write_op *op)
 
 static void choose_compression(struct write_op *op);
 
+static void done_md5(struct work *w);
+
+static void md5_told(struct write_op *op, int rc)
+{
+    switch (rc) {
+    case DFS_EAGAIN:
+        submit(op, run_md5, done_md5);
+        return;
+    case 0:
+        choose_compression(op);
+        return;
+    case DFS_EINVAL:
+        reply_md5_wrong(op);
+        return;
+    default:
+        vs_reply_write_failed(op->u.r, op->u.path.fid.volume_id, rc);
+    }
+}
+
 static void done_md5(struct work *w)
 {
     struct write_op *op = op_of_work(w);
     struct http_req *r = op->u.r;
-    if (r->dead)
-        ;
-    else if (op->work_rc == 0)
-        choose_compression(op);
-    else
-        reply_md5_wrong(op);
+    if (!r->dead)
+        md5_told(op, op->work_rc);
     http_req_drop(r);
+}
+
+static void check_md5(struct write_op *op)
+{
+    struct upload *u = &op->u;
+    bool little = stage_in_memory(u->stage) && !u->gzip && stage_bytes(u->stage) <= MD5_CHECK_INLINE_BYTES;
+    md5_check_init(&op->md5, u->stage, u->md5_text, u->gzip, u->l->server->o.file_limit_bytes);
+    md5_told(op, little ? md5_check_step(&op->md5) : DFS_EAGAIN);
 }
 
 static void run_compress(struct work *w)
@@ -268,17 +279,11 @@ static void choose_compression(struct write_op *op)
 
 static void body_complete(struct write_op *op)
 {
-    struct upload *u = &op->u;
-    bool unsure;
-    op->original_bytes = upload_original_bytes(u);
-    if (!upload_md5_right(u, &unsure)) {
-        if (unsure && stage_in_memory(u->stage))
-            submit(op, run_md5, done_md5);
-        else
-            reply_md5_wrong(op);
-        return;
-    }
-    choose_compression(op);
+    op->original_bytes = upload_original_bytes(&op->u);
+    if (op->u.md5_wanted)
+        check_md5(op);
+    else
+        choose_compression(op);
 }
 
 /* ---- writing ---- */

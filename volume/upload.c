@@ -162,7 +162,6 @@ static void note_md5(struct upload *u, struct bytes text)
     /* Text that is no digest matches nothing: a check that was asked for is not left out in silence. */
     u->md5_text = vs_keep(u->r, text);
     u->md5_wanted = true;
-    md5_init(&u->md5);
 }
 
 static int check_volume(struct upload *u)
@@ -267,8 +266,6 @@ static void reply_body_failed(struct upload *u, int rc)
 /* What is looked at as it passes. */
 static void note_data(struct upload *u, struct bytes in)
 {
-    if (u->md5_wanted)
-        md5_update(&u->md5, in);
     if (!u->gzip)
         return;
     if (in.n >= 4) {
@@ -305,8 +302,6 @@ static int on_part(void *arg, const struct multipart_part *part)
     u->gzip = part->gzip || http_list_has(http_header_get(&u->r->head, "Content-Encoding"), "gzip");
     if (part->content_md5.n > 0)
         note_md5(u, part->content_md5);
-    else if (u->md5_wanted)
-        md5_init(&u->md5);
     return 0;
 }
 
@@ -477,20 +472,6 @@ int upload_end(struct upload *u)
         return DFS_ETOOBIG;
     }
     return 0;
-}
-
-bool upload_md5_right(struct upload *u, bool *unsure)
-{
-    uint8_t want[MD5_BYTES], got[MD5_BYTES];
-    *unsure = false;
-    if (!u->md5_wanted)
-        return true;
-    struct md5 copy = u->md5;
-    md5_final(&copy, got);
-    if (md5_from_base64(u->md5_text, want) && memcmp(want, got, sizeof want) == 0)
-        return true;
-    *unsure = u->gzip;
-    return false;
 }
 
 void upload_release(struct upload *u)

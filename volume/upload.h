@@ -5,7 +5,6 @@
 #ifndef DFS_VOLUME_UPLOAD_H
 #define DFS_VOLUME_UPLOAD_H
 
-#include "net/md5.h"
 #include "net/multipart.h"
 #include "volume/handlers.h"
 
@@ -39,7 +38,6 @@ struct upload {
     struct bytes name, mime, pairs;
     bool mime_given;
     struct bytes md5_text; /* Content-MD5 as sent */
-    struct md5 md5;
     bool md5_wanted;
 };
 
@@ -55,9 +53,6 @@ size_t upload_filled(struct upload *u, size_t n);
 int upload_end(struct upload *u);
 /* Bytes as they were before compression, as far as is known. */
 uint64_t upload_original_bytes(const struct upload *u);
-/* Content-MD5 of what is in the stage: true when none was asked for or it is right; *unsure: the bytes are gzip and the digest
- * may be that of the inflated ones. */
-bool upload_md5_right(struct upload *u, bool *unsure);
 /* Frees what is not the request's. */
 void upload_release(struct upload *u);
 
