@@ -131,8 +131,11 @@ int sizes_read(struct sizes *s, const char *path, uint64_t max_bytes, char error
     s->sums = malloc(SIZES_ROWS_MAX * sizeof *s->sums);
     if (s->rows == NULL || s->sums == NULL)
         rc = fail(error, DFS_ENOMEM, "%s", dfs_err_text(DFS_ENOMEM));
-    while (rc == 0 && fgets(line, sizeof line, in) != NULL)
+    while (rc == 0 && fgets(line, sizeof line, in) != NULL) {
         rc = take_row(s, line, path, ++number, max_bytes, error);
+        if (rc == 0 && number == SIZES_LINES_MAX)
+            rc = fail(error, DFS_ETOOBIG, "'%s' has more than %u lines", path, SIZES_LINES_MAX - 1);
+    }
     if (rc == 0 && (s->row_count == 0 || s->sums[s->row_count - 1] <= 0))
         rc = fail(error, DFS_EINVAL, "'%s' has no size with a weight", path);
     fclose(in);

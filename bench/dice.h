@@ -21,6 +21,7 @@ uint64_t dice_zipf(struct dice *d, uint64_t n, double s);
 
 /* Sizes of objects: log-normal, or from a table. */
 #define SIZES_ROWS_MAX 65536u
+#define SIZES_LINES_MAX 1000000u /* comments and empty ones too: a device may never end */
 #define SIZES_ERROR_MAX 512u
 #define SIZES_SIGMAS 4.0 /* sizes farther from the median than that many deviations are taken for that */
 

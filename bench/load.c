@@ -313,7 +313,7 @@ static int gather(struct load *l, struct load_phase *p, struct load_result *out)
     out->busiest_loop = out->seconds > 0 ? (double)busiest_ns / 1e9 / out->seconds : 0;
     out->loops = l->worker_count;
     memcpy(out->errors, p->errors, sizeof out->errors);
-    out->error_count = p->error_count;
+    memcpy(out->first_error, p->first_error, sizeof out->first_error);
     return 0;
 }
 
@@ -338,7 +338,7 @@ static void phase_start(struct load *l, struct load_phase *p)
         uint64_t one = 1;
         if (load_worker_begin(l->workers[i], p) == 0)
             continue;
-        load_phase_error(p, "%s", dfs_err_text(DFS_ENOMEM));
+        load_phase_error(p, LOAD_KINDS, "%s", dfs_err_text(DFS_ENOMEM));
         __atomic_store_n(&p->stopped, true, __ATOMIC_RELAXED);
         if (__atomic_sub_fetch(&p->running, 1, __ATOMIC_ACQ_REL) == 0)
             CHECK(write(p->ended_fd, &one, sizeof one) == sizeof one);

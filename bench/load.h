@@ -29,7 +29,6 @@
 #include "net/addr.h"
 
 #define LOAD_ERROR_MAX 512u
-#define LOAD_ERRORS_KEPT 5u          /* texts of the first failures */
 #define LOAD_LOOPS_MAX 64u
 #define LOAD_SLOTS_MAX 10000u
 #define LOAD_OBJECT_BYTES_MAX 2146435072u
@@ -124,8 +123,8 @@ struct load_result {
     double busiest_loop;      /* share of the phase that the busiest loop thread used its core, 0 .. 1 */
     double verify_s;          /* CPU for comparing what was read */
     uint32_t loops;
-    char errors[LOAD_ERRORS_KEPT][LOAD_ERROR_MAX];
-    uint32_t error_count;     /* texts that are there */
+    char first_error[LOAD_ERROR_MAX]; /* of all; "" = none failed */
+    char errors[LOAD_KINDS][LOAD_ERROR_MAX]; /* the first of each kind */
 };
 void load_result_init(struct load_result *r);
 /* Idempotent. */

@@ -79,8 +79,8 @@ struct load_phase {
     uint64_t success_ms;   /* when an operation last succeeded */
     uint64_t failures;     /* since then */
     bool gave_up;
-    uint32_t error_count;
-    char errors[LOAD_ERRORS_KEPT][LOAD_ERROR_MAX];
+    char first_error[LOAD_ERROR_MAX];
+    char errors[LOAD_KINDS][LOAD_ERROR_MAX];
 };
 
 struct load_worker {
@@ -129,8 +129,8 @@ uint64_t load_worker_take_max_ns(struct load_worker *w, int kind);
 
 /* The operation is over: rc 0, or why not.  The slot goes on at the end of this step, or after a pause. */
 void load_slot_ended(struct load_slot *s, int rc);
-/* Keeps an error text if there is room. */
-void load_phase_error(struct load_phase *p, const char *fmt, ...) __attribute__((format(printf, 2, 3)));
+/* Keeps the text if it is the first of its kind, and the first of all; LOAD_KINDS: of no kind. */
+void load_phase_error(struct load_phase *p, enum load_kind kind, const char *fmt, ...) __attribute__((format(printf, 3, 4)));
 
 /* ---- load_ops.c ---- */
 

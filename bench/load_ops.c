@@ -46,7 +46,8 @@ static void report(struct load_slot *s, const char *what, int rc)
     char fid[FID_TEXT_MAX], reason[CALL_REASON_TEXT_MAX];
     fid_format(&s->op.fid, fid);
     call_reason_text(&s->reason, rc, s->status, reason);
-    load_phase_error(s->worker->phase, "cannot %s %s at %.200s:%u: %s", what, fid, s->addr->host, (unsigned)s->addr->port, reason);
+    load_phase_error(s->worker->phase, s->op.kind, "cannot %s %s at %.200s:%u: %s", what, fid, s->addr->host,
+                     (unsigned)s->addr->port, reason);
 }
 
 static int code_of(int rc, int status)
@@ -178,7 +179,7 @@ static void on_assigned(struct master_assign *a, int rc)
     struct load_slot *s = CONTAINER_OF(a, struct load_slot, ask.assign);
 
     if (rc != 0) {
-        load_phase_error(s->worker->phase, "cannot assign a file id: %s", a->reply.error);
+        load_phase_error(s->worker->phase, s->op.kind, "cannot assign a file id: %s", a->reply.error);
         load_slot_ended(s, rc);
         return;
     }
@@ -203,7 +204,7 @@ static void begin_write(struct load_slot *s)
     a->done = on_assigned;
     rc = master_assign_start(w->masters, a);
     if (rc != 0) {
-        load_phase_error(w->phase, "cannot assign a file id: %s", a->reply.error);
+        load_phase_error(w->phase, s->op.kind, "cannot assign a file id: %s", a->reply.error);
         load_slot_ended(s, rc);
     }
 }
@@ -254,8 +255,9 @@ static void on_read_done(void *arg, struct http_call *call, int rc, int status)
     } else if (s->corrupt || s->got_bytes != expected_bytes(&s->op)) {
         char fid[FID_TEXT_MAX];
         fid_format(&s->op.fid, fid);
-        load_phase_error(s->worker->phase, "%s at %.200s:%u is corrupt: %" PRIu64 " bytes came that are not what was written", fid,
-                         s->addr->host, (unsigned)s->addr->port, s->got_bytes);
+        load_phase_error(s->worker->phase, s->op.kind,
+                         "%s at %.200s:%u is corrupt: %" PRIu64 " bytes came that are not what was written", fid, s->addr->host,
+                         (unsigned)s->addr->port, s->got_bytes);
         load_slot_ended(s, DFS_ECORRUPT);
     } else {
         load_slot_ended(s, 0);
@@ -323,7 +325,7 @@ static void on_looked_up(struct master_lookup *l, int rc)
     struct load_slot *s = CONTAINER_OF(l, struct load_slot, ask.lookup);
 
     if (rc != 0) {
-        load_phase_error(s->worker->phase, "cannot look up a volume: %s", l->error);
+        load_phase_error(s->worker->phase, s->op.kind, "cannot look up a volume: %s", l->error);
         load_slot_ended(s, rc);
         return;
     }
@@ -344,7 +346,7 @@ static void begin_at_place(struct load_slot *s)
     s->ask.lookup = (struct master_lookup){.volume_id = s->op.fid.volume_id, .done = on_looked_up};
     rc = master_lookup_start(w->masters, &s->ask.lookup);
     if (rc != 0) {
-        load_phase_error(w->phase, "cannot look up volume %u: %s", s->op.fid.volume_id, s->ask.lookup.error);
+        load_phase_error(w->phase, s->op.kind, "cannot look up volume %u: %s", s->op.fid.volume_id, s->ask.lookup.error);
         load_slot_ended(s, rc);
     }
 }

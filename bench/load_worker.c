@@ -18,15 +18,19 @@ static void count(uint64_t *counter, uint64_t n)
     __atomic_store_n(counter, *counter + n, __ATOMIC_RELAXED);
 }
 
-void load_phase_error(struct load_phase *p, const char *fmt, ...)
+void load_phase_error(struct load_phase *p, enum load_kind kind, const char *fmt, ...)
 {
+    char text[LOAD_ERROR_MAX];
+    va_list ap;
+
+    va_start(ap, fmt);
+    vsnprintf(text, sizeof text, fmt, ap);
+    va_end(ap);
     pthread_mutex_lock(&p->mutex);
-    if (p->error_count < LOAD_ERRORS_KEPT) {
-        va_list ap;
-        va_start(ap, fmt);
-        vsnprintf(p->errors[p->error_count++], LOAD_ERROR_MAX, fmt, ap);
-        va_end(ap);
-    }
+    if (p->first_error[0] == '\0')
+        memcpy(p->first_error, text, sizeof text);
+    if (kind < LOAD_KINDS && p->errors[kind][0] == '\0')
+        memcpy(p->errors[kind], text, sizeof text);
     pthread_mutex_unlock(&p->mutex);
 }
 

@@ -115,7 +115,7 @@ static bool preload(struct mix *m)
     fflush(stdout);
     good = load_result_failed(&r) == 0 && m->source.rc == 0;
     if (!good)
-        mode_complain("mix", "cannot preload: %s", r.error_count > 0 ? r.errors[0] : dfs_err_text(m->source.rc));
+        mode_complain("mix", "cannot preload: %s", r.first_error[0] != '\0' ? r.first_error : dfs_err_text(m->source.rc));
     load_result_release(&r);
     m->source.next = 0;
     return good;
@@ -191,7 +191,7 @@ static bool run_load(struct mix *m)
     failed = load_result_failed(&m->result);
     if (failed > 0)
         mode_complain("mix", "%" PRIu64 " requests failed, the first: %s", failed,
-                      m->result.error_count > 0 ? m->result.errors[0] : "unknown");
+                      m->result.first_error[0] != '\0' ? m->result.first_error : "unknown");
     if (m->source.rc != 0)
         mode_complain("mix", "cannot remember what was written: %s", dfs_err_text(m->source.rc));
     return good && failed == 0 && m->source.rc == 0 && !mode_was_interrupted();

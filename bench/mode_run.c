@@ -173,8 +173,7 @@ int mode_run_add(struct mode_run *r, const struct load_result *load, enum load_k
     p->bytes = k->bytes;
     if (kind == LOAD_READ && !r->o->no_verify)
         p->verify_s = load->verify_s;
-    if (load->error_count > 0 && k->failed > 0)
-        run_text_set(p->first_error, sizeof p->first_error, load->errors[0]);
+    run_text_set(p->first_error, sizeof p->first_error, load->errors[kind]);
     for (size_t i = 0; rc == 0 && i < load->series_n; i++) {
         const struct load_second *s = &load->series[i];
         struct run_second second = {

@@ -35,7 +35,7 @@ int object_cleanup(const char *mode, struct object_list *list, struct load *load
     rc = 0;
     if (failed > 0)
         rc = mode_complain(mode, "%" PRIu64 " objects could not be deleted, and their list '%s' stays: %s", failed, list->path,
-                           result.error_count > 0 ? result.errors[0] : "given up");
+                           result.first_error[0] != '\0' ? result.first_error : "given up");
     else if (object_list_unlink(list) != 0)
         rc = mode_complain(mode, "cannot take list '%s' away", list->path);
     load_result_release(&result);

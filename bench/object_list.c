@@ -94,12 +94,26 @@ static int write_head(struct object_list *l, int fd)
     return done == n ? 0 : done == -1 ? dfs_err_from_errno(errno) : DFS_EIO;
 }
 
+/* Whether another program holds the list; errno stays. */
+static bool is_locked(const char *path)
+{
+    int saved = errno, fd = open(path, O_RDONLY | O_CLOEXEC);
+    bool locked = fd != -1 && flock(fd, LOCK_SH | LOCK_NB) != 0;
+
+    if (fd != -1)
+        close(fd);
+    errno = saved;
+    return locked;
+}
+
 /* What a run of the same name left is never written over: its objects would have no list any more. */
 int object_list_create(struct object_list *l, uint64_t size_bytes, uint64_t seed, char error[LIST_FILE_ERROR_MAX])
 {
     int rc;
 
     l->file.fd = open(l->path, O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0640);
+    if (l->file.fd == -1 && errno == EEXIST && is_locked(l->path))
+        return fail(error, DFS_EBUSY, "a run of this name is under way, by '%s': give this one another -run-name", l->path);
     if (l->file.fd == -1 && errno == EEXIST)
         return fail(error, DFS_EEXIST, "'%s' lists objects of a run of this name: delete them with `dfs benchmark cleanup`, or "
                     "give this one another -run-name", l->path);

@@ -188,7 +188,7 @@ static bool is_good(const struct objects *b)
 
     if (failed > 0)
         mode_complain("objects", "%" PRIu64 " requests failed, the first: %s", failed,
-                      b->result.error_count > 0 ? b->result.errors[0] : "unknown");
+                      b->result.first_error[0] != '\0' ? b->result.first_error : "unknown");
     if (b->source.list_rc != 0)
         mode_complain("objects", "cannot write list '%s': %s", b->list.path, dfs_err_text(b->source.list_rc));
     return failed == 0 && b->source.list_rc == 0 && !mode_was_interrupted();

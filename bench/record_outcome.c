@@ -85,6 +85,8 @@ static int take_side(struct run_phase *p, enum record_side side, const struct lo
         p->failed += r->failed;
         p->corrupt += r->corrupt;
         p->bytes += r->bytes;
+        if (p->first_error[0] == '\0')
+            run_text_set(p->first_error, sizeof p->first_error, from->errors[k]);
         if (latency_merge(&p->latency, &r->latency) != 0)
             return DFS_ENOMEM;
     }
@@ -93,8 +95,6 @@ static int take_side(struct run_phase *p, enum record_side side, const struct lo
     for (size_t i = 0; i < from->series_n; i++)
         if (take_second(p, side, &from->series[i]) == DFS_ENOMEM)
             return DFS_ENOMEM;
-    if (p->failed > 0 && from->error_count > 0)
-        run_text_set(p->first_error, sizeof p->first_error, from->errors[0]);
     return 0;
 }
 

@@ -130,8 +130,8 @@ int record_run_phase(struct record_run *r, const struct record_phase *phase, str
         if (rc == 0)
             rc = record_outcome_take(out, &result, r->set, phase->jobs);
         /* Deletes are on no side, yet their failures are told. */
-        if (rc == 0 && result.error_count > 0 && out->sides[RECORD_WRITES].first_error[0] == '\0')
-            run_text_set(out->sides[RECORD_WRITES].first_error, RUN_TEXT_MAX, result.errors[0]);
+        if (rc == 0 && result.first_error[0] != '\0' && out->sides[RECORD_WRITES].first_error[0] == '\0')
+            run_text_set(out->sides[RECORD_WRITES].first_error, RUN_TEXT_MAX, result.first_error);
         load_result_release(&result);
         if (rc != 0)
             record_outcome_release(out);

@@ -233,33 +233,43 @@ static struct record_ops_row ops_row(const char *name, const struct record_outco
     };
 }
 
+static int run_ops_step(struct records *r, struct record_run *run, uint32_t i, struct record_ops_row *row)
+{
+    struct record_phase phase = {.step = ops_steps[i].step, .jobs = r->plan.jobs, .once = true};
+    double start_s = records_now_s(r);
+    struct record_outcome out;
+
+    second_table_begin(&r->table, stdout, ops_steps[i].name, false);
+    live_step(&r->live, i, OPS_STEPS, ops_steps[i].name, 0, requests_of_pass(r));
+    if (run_phase(r, run, &phase, &out) != 0)
+        return 1;
+    *row = ops_row(ops_steps[i].name, &out);
+    if (records_keep(r, &out, ops_steps[i].name, start_s) != 0)
+        r->good = false;
+    record_outcome_release(&out);
+    if (mode_was_interrupted()) {
+        records_complain("interrupted");
+        r->good = false;
+    }
+    return 0;
+}
+
+/* What was measured before something failed is told, too. */
 static int run_ops(struct records *r, struct record_run *run)
 {
     struct record_ops_row rows[OPS_STEPS];
+    uint32_t done = 0;
 
     mode_run_begin(&r->run);
     live_begin(&r->live, "", 0, 0);
-    for (uint32_t i = 0; i < OPS_STEPS; i++) {
-        struct record_phase phase = {.step = ops_steps[i].step, .jobs = r->plan.jobs, .once = true};
-        double start_s = records_now_s(r);
-        struct record_outcome out;
-        second_table_begin(&r->table, stdout, ops_steps[i].name, false);
-        live_step(&r->live, i, OPS_STEPS, ops_steps[i].name, 0, requests_of_pass(r));
-        if (run_phase(r, run, &phase, &out) != 0)
-            return 1;
-        rows[i] = ops_row(ops_steps[i].name, &out);
-        if (records_keep(r, &out, ops_steps[i].name, start_s) != 0)
-            r->good = false;
-        record_outcome_release(&out);
-        if (mode_was_interrupted())
-            return records_complain("interrupted");
-        if (!r->good)
-            return 1;
-    }
+    while (done < OPS_STEPS && r->good && run_ops_step(r, run, done, &rows[done]) == 0)
+        done++;
     mode_run_end(&r->run, &r->cpu);
-    record_report_ops(stdout, rows, OPS_STEPS, r->plan.jobs, r->plan.record_bytes);
-    record_report_steadiness(stdout, &r->run.result);
-    return 0;
+    if (done > 0) {
+        record_report_ops(stdout, rows, done, r->plan.jobs, r->plan.record_bytes);
+        record_report_steadiness(stdout, &r->run.result);
+    }
+    return done == OPS_STEPS ? 0 : 1;
 }
 
 static int run_here(struct records *r)
@@ -276,7 +286,7 @@ static int run_here(struct records *r)
     status = r->o.ops ? run_ops(r, run) : run_once(r, run);
     if (status != 0)
         r->good = false;
-    else
+    if (r->run.result.phase_count > 0)
         mode_run_print(stdout, &r->run, &r->cpu);
     clean_up(run, r);
     record_run_free(run);

@@ -131,18 +131,19 @@ static int run_cell(struct grid *g, uint32_t row, uint32_t col)
 static int run_cells(struct grid *g)
 {
     struct records *r = g->r;
+    int status = 0;
 
     live_begin(&r->live, "lay out", 0, record_plan_need(&r->plan).needles);
     if (record_step_of(r->plan.rw) != RECORD_FILL && sweep(g, RECORD_FILL, "lay out the records") != 0)
         return 1;
     mode_run_begin(&r->run);
     live_begin(&r->live, "", 0, 0);
-    for (uint32_t row = 0; row < g->rows; row++)
-        for (uint32_t col = 0; col < g->cols; col++)
-            if (run_cell(g, row, col) != 0)
-                return 1;
+    for (uint32_t cell = 0; status == 0 && cell < g->rows * g->cols; cell++)
+        status = run_cell(g, cell / g->cols, cell % g->cols);
+    if (status != 0)
+        r->o.idle_wait_ms = 0; /* agents that are left wait to be told */
     mode_run_end(&r->run, &r->cpu);
-    return 0;
+    return status;
 }
 
 /* ---- before ---- */
@@ -276,7 +277,7 @@ int records_grid(struct records *r)
             record_report_grid(stdout, g.cells[s]);
     if (r->run.result.phase_count > 0)
         record_report_steadiness(stdout, &r->run.result);
-    if (good)
+    if (r->run.result.phase_count > 0)
         mode_run_print(stdout, &r->run, &r->cpu);
     fflush(stdout);
     finish(&g, good);

@@ -7,6 +7,7 @@ import json
 import os
 import pty
 import re
+import signal
 import subprocess
 import threading
 import xml.etree.ElementTree as ElementTree
@@ -224,10 +225,53 @@ def bar():
          code == 0 and '\x1b' not in out and ('Completed ' not in out or any('write' in x for x in bars_of(err))), out + err)
 
 
+# ---- what goes wrong ----
+
+def store_dies():
+    """What was measured before is told, and the report says that it was no good."""
+    p = subprocess.Popen(argv_of('ops', ['records', '-ops', '-r', '4', '-size', '512m', '-numjobs', '2'], ['-json', 'died.json']),
+                         stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, cwd=s.folder)
+    puts = metric(s.volume, 'SeaweedFS_volumeServer_request_total', {'type': 'PUT'}) or 0
+    wait_for('writes', lambda: (metric(s.volume, 'SeaweedFS_volumeServer_request_total', {'type': 'PUT'}) or 0) > puts + 100, 60)
+    s.kill()
+    out, err = p.communicate(timeout=120)
+    c.equal('a store that dies: exit 1', p.returncode, 1)
+    c.ok('a store that dies: the row that was begun', re.search(r'^write +[\d.]+ ', out, re.M) and 'given up' in err, out + err)
+    with open(path('died.json')) as f:
+        doc = json.load(f)
+    c.ok('a store that dies: the report says so', not doc['good'] and [x['name'] for x in doc['phases']] == ['write'] and
+         doc['phases'][0]['failed'] > 0 and 'cannot write' in doc['phases'][0]['first_error'], doc['phases'])
+    c.ok('a store that dies: what can be known is', doc['resources']['server_sent_bytes'] is None and
+         doc['resources']['cpu_user_s'] is not None and doc['resources']['dirty_bytes'] is not None, doc['resources'])
+    plot('died.json', '-svg', 'died.svg', name='a run that failed')
+
+
+def same_name():
+    """A second run of a name is refused while the first is under way, and so are its cleanup and its reading."""
+    p = subprocess.Popen(argv_of('objects', ['objects', '60', 'write', '-b', '4k', '-run-name', 'same', *LISTED]), stdout=subprocess.PIPE,
+                         stderr=subprocess.PIPE, text=True, cwd=s.folder)
+    while not re.match(r' +1 ', p.stdout.readline() or ' 1 '):
+        pass
+    _, err = benchmark('objects', ['objects', '1', 'write', '-run-name', 'same', *LISTED], expect=1)
+    c.ok('the same name: one line says that a run is under way', err.count('\n') == 1 and 'under way' in err, err)
+    _, err = benchmark('objects', ['objects', '1', 'seq', '-run-name', 'same', *LISTED], expect=1)
+    c.ok('the same name: it is not read meanwhile', 'same.fids' in err, err)
+    q = subprocess.run([o.dfs, 'benchmark', 'cleanup', '-run-name', 'same', '-master', s.master_full, *LISTED], capture_output=True,
+                       text=True, timeout=60)
+    c.ok('the same name: nor cleaned up', q.returncode == 1 and 'same.fids' in q.stderr, q.stderr)
+    p.send_signal(signal.SIGINT)
+    out, err = p.communicate(timeout=100)
+    c.ok('the same name: the first one ends as if alone', re.search(r'^Errors: +0 ', out, re.M) and 'Removed' in out, out + err)
+
+
 docs = every_mode()
 plots(docs)
 refused()
+same_name()
 bar()
 c.equal('nothing is left in lists', os.listdir(lists), [])
-c.equal('SIGTERM ends the server', s.end(), 0)
+if o.scale == 'full':
+    store_dies()  # gives up after ten seconds, twice
+else:
+    c.equal('SIGTERM ends the server', s.end(), 0)
 c.done()

@@ -129,6 +129,7 @@ static void test_sizes_file(void **state)
         sizes_release(&s);
     }
     assert_true(sizes_read(&s, "/nonexistent/sizes", 1000, error) != 0);
+    assert_int_equal(sizes_read(&s, "/dev/zero", 1000, error), DFS_ETOOBIG); /* it never ends */
     assert_int_equal(read_sizes("# made up\n\n100 3\n200 0\n70000 1", &s, error), 0);
     assert_int_equal(s.max_bytes, 70000);
     for (uint32_t i = 0; i < DRAWS; i++) {
