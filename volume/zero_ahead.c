@@ -32,8 +32,8 @@ void zero_ahead_extend(struct volume *v, uint64_t start_pos, uint64_t end_pos, u
     if (step > most_bytes)
         step = most_bytes;
     to = end_pos + step;
-    /* Not where no more puts are taken, or soon will not be.  Past what its offsets can say, the file of a killed process would pass
-     * for one that needs wider ones. */
+    /* Not where no more puts are taken, or soon will not be.  Past what its offsets can say, the file of a killed process would
+     * pass for one that needs wider ones. */
     if (atomic_load_explicit(&v->no_write, memory_order_relaxed) != 0 ||
         (v->size_limit_bytes != 0 && to > v->size_limit_bytes) || to > idx_addressable_end(v->offset_width))
         return;

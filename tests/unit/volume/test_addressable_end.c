@@ -1,4 +1,4 @@
-/* Volumes that reach the end of what offsets of 4 bytes can say (32 GiB), and volumes with offsets of 5 bytes past it.
+/* Volumes that reach the end of what offsets of 4 bytes can say (32 GiB), and volumes with offsets of 5 bytes past it (FIELD G44).
  *
  * The files are sparse: fillers up to shortly before the end, then needles. */
 #include <fcntl.h>

@@ -533,7 +533,7 @@ static void order_is_kept(void **state)
     check_all(f);
 }
 
-/* Only who made a copy may put it in the volume's place or take it away, and only once. */
+/* Only who made a copy may put it in the volume's place or take it away, and only once (FIELD G66). */
 static void a_commit_belongs_to_its_run(void **state)
 {
     struct fixture *f = *state;
