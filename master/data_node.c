@@ -42,7 +42,7 @@ uint64_t data_node_free_slots(const struct data_node *n)
 {
     uint64_t used = n->volume_count + n->pending_volumes + n->ec_slots;
 
-    return n->up && n->max_volumes > used ? n->max_volumes - used : 0;
+    return n->up && !n->maintenance && n->max_volumes > used ? n->max_volumes - used : 0;
 }
 
 int data_node_channel(struct data_node *n, struct loop *loop, struct grpc_channel **out)

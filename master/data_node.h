@@ -37,6 +37,7 @@ struct data_node {
     uint64_t decayed_ms;
     uint64_t beat_seq;             /* full beats so far: marks what the last one named */
     bool loading;                  /* not all of its volumes are named yet */
+    bool maintenance;              /* it takes no new data: neither ids nor volumes */
     uint64_t max_volumes;
     uint64_t ec_slots;             /* volumes' worth of erasure-coded shards */
     uint64_t disk_total_bytes, disk_free_bytes;
@@ -63,7 +64,7 @@ void data_node_free(struct data_node *n);
 /* Ends its calls (they are closed with GRPC_CANCELLED) and makes no new ones. */
 void data_node_close(struct data_node *n);
 
-/* Slots for new volumes; 0 when down. */
+/* Slots for new volumes; 0 when down or in maintenance. */
 uint64_t data_node_free_slots(const struct data_node *n);
 
 /* The channel to it, dialled on first use.  DFS_ECANCELLED once closed, DFS_EUNAVAILABLE while its name is looked up. */

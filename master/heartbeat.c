@@ -239,12 +239,24 @@ static void take_capacity(struct data_node *n, const MasterPb__Heartbeat *hb)
         n->disk_free_bytes += hb->disk_free_bytes[i]->bytes;
 }
 
+/* What SetState told it.  A beat without a state says nothing of it. */
+static void take_state(struct master_server *m, struct data_node *n, const MasterPb__Heartbeat *hb)
+{
+    if (hb->state == NULL || (hb->state->maintenance != 0) == n->maintenance)
+        return;
+    n->maintenance = hb->state->maintenance != 0;
+    log_info("volume server %s %s", n->url, n->maintenance ? "is in maintenance: no new data is placed there" : "takes new data again");
+    for (uint32_t i = 0; i < n->volume_count; i++)
+        volume_layout_update(&m->topology, n->volumes[i]);
+}
+
 static void take_beat(struct master_server *m, struct data_node *n, const MasterPb__Heartbeat *hb)
 {
     bool full = hb->n_volumes > 0 || hb->has_no_volumes;
 
     n->last_beat_ms = loop_now_ms(m->loop);
     take_capacity(n, hb);
+    take_state(m, n, hb);
     if (hb->max_file_key != 0)
         sequencer_saw_key(m->sequencer, hb->max_file_key);
     if (full) {

@@ -116,6 +116,7 @@ void topology_node_down(struct topology *t, struct data_node *n)
     n->ec_slots = 0;
     n->uuid_count = 0;
     n->loading = false;
+    n->maintenance = false;
 }
 
 bool topology_first_of_data_center(const struct topology *t, const struct data_node *n)

@@ -97,6 +97,9 @@ const char *volume_layout_why_not(const struct topology *t, const struct topo_vo
     if (v->replica_count < replica_placement_copies(v->layout->placement))
         return "missing copies";
     for (uint32_t i = 0; i < v->replica_count; i++)
+        if (v->replicas[i].node->maintenance)
+            return "in maintenance";
+    for (uint32_t i = 0; i < v->replica_count; i++)
         if (v->replicas[i].read_only)
             return size >= t->size_limit_bytes ? "full" : "read-only";
     return size >= t->size_limit_bytes ? "full" : NULL;

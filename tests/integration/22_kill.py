@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 """kill -9 under writes, round after round on the same folder: every line of the benchmark's list, which it writes before its
-worker asks for anything else, reads back with the right content after each restart.  Two minutes at most: a machine that is too
-slow for all rounds does fewer, and says so.
+worker asks for anything else, reads back with the right content after each restart (G157: long runs of faults are a
+part of the suite).  Two minutes at most: a machine that is too slow for all rounds does fewer, and says so.
 scale: full
 limit: 120 s"""
 import os

@@ -37,6 +37,25 @@ static void golden_rows(void **state)
     }
 }
 
+/* G60: a row of five-byte offsets is written and read whole on both sides of each border where a byte more is needed. */
+static void borders_of_the_offset(void **state)
+{
+    static const uint64_t borders[] = {1ull << 24, 1ull << 29, 1ull << 32, 1ull << 35, 1ull << 37, 1ull << 40};
+
+    (void)state;
+    for (size_t i = 0; i < ARRAY_LEN(borders); i++) {
+        for (int side = -1; side <= 1; side++) {
+            uint64_t at = borders[i] + (uint64_t)(int64_t)(8 * side);
+            struct idx_row in = {0x1122334455667788, needle_offset_of(at), 77}, out;
+            uint8_t row[IDX_ROW_BYTES_MAX];
+
+            assert_int_equal(idx_row_encode(5, &in, row), idx_row_bytes(5));
+            idx_row_decode(5, row, &out);
+            assert_true(needle_offset_bytes(out.offset) == at && out.key == in.key && out.size == in.size);
+        }
+    }
+}
+
 static void round_trip(void **state)
 {
     uint64_t seed = test_seed();
@@ -183,8 +202,8 @@ static void golden_indexes(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(golden_rows),      cmocka_unit_test(round_trip),     cmocka_unit_test(guesses_are_never_wrong),
-        cmocka_unit_test(nothing_to_go_by), cmocka_unit_test(golden_indexes),
+        cmocka_unit_test(golden_rows),      cmocka_unit_test(borders_of_the_offset),   cmocka_unit_test(round_trip),
+        cmocka_unit_test(nothing_to_go_by), cmocka_unit_test(guesses_are_never_wrong), cmocka_unit_test(golden_indexes),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -297,7 +297,7 @@ static void memory_makes_room_for_what_is_expected(void **state)
     }
 }
 
-/* The promise of the memory backend in bytes, at every size and not only at round ones. */
+/* G135: the promise of the memory backend in bytes, at every size and not only at round ones. */
 static void memory_is_bounded_while_growing(void **state)
 {
     (void)state;
@@ -322,7 +322,7 @@ static void memory_is_bounded_while_growing(void **state)
     needle_map_free(map);
 }
 
-/* Readers beside the writer never see a mix of two values, a lost key, or an older value than before. */
+/* G49, and under TSan: readers beside the writer never see a mix of two values, a lost key, or an older value than before. */
 #define RACE_KEYS 5000u
 
 struct race {
