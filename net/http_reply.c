@@ -9,8 +9,10 @@
 #include "needle/err.h"
 #include "net/ascii.h"
 #include "net/http_conn.h"
+#include "net/jsonw.h"
 
 #define MESSAGE_BYTES_MAX 1024u
+#define CANNED_BYTES_MAX 2048u
 #define REPLY_TAIL_ROOM 256u /* for the lines that end a head, whatever a handler adds */
 
 /* ---- text ---- */
@@ -266,83 +268,65 @@ void http_reply_text(struct http_req *r, int status, const char *fmt, ...)
     http_reply_bytes(r, bytes_of(text, (size_t)n));
 }
 
+static void add_retry_after(struct http_req *r, int status)
+{
+    if (status == 429 || status == 503)
+        http_reply_header(r, "Retry-After", BYTES_LIT("1"));
+}
+
 void http_reply_json_text(struct http_req *r, int status, struct bytes text)
 {
     http_reply_begin(r, status);
     http_reply_header(r, "Content-Type", BYTES_LIT("application/json"));
-    if (status == 429 || status == 503)
-        http_reply_header(r, "Retry-After", BYTES_LIT("1"));
+    add_retry_after(r, status);
     http_reply_bytes(r, text);
 }
 
-/* Length of the UTF-8 sequence at the front, 0 when it is none. */
-static size_t utf8_length(struct bytes in)
+/* {"error":"..."}, valid until jsonw_release(w). */
+static struct bytes error_json(struct jsonw *w, struct bytes message)
 {
-    unsigned char b = (unsigned char)in.p[0];
-    size_t n = b < 0x80 ? 1 : b >= 0xc2 && b < 0xe0 ? 2 : b >= 0xe0 && b < 0xf0 ? 3 : b >= 0xf0 && b < 0xf5 ? 4 : 0;
-    if (n == 0 || n > in.n)
-        return 0;
-    for (size_t i = 1; i < n; i++)
-        if (((unsigned char)in.p[i] & 0xc0) != 0x80)
-            return 0;
-    unsigned char second = n > 1 ? (unsigned char)in.p[1] : 0x80;
-    bool overlong = (b == 0xe0 && second < 0xa0) || (b == 0xf0 && second < 0x90);
-    bool outside = (b == 0xed && second >= 0xa0) || (b == 0xf4 && second >= 0x90);
-    return overlong || outside ? 0 : n;
+    struct bytes json;
+    jsonw_init(w, false);
+    jsonw_object(w);
+    jsonw_put_string(w, "error", message);
+    jsonw_object_end(w);
+    return jsonw_done(w, &json) == 0 ? json : BYTES_LIT("{\"error\":\"out of memory\"}");
 }
 
-/* JSON string without its quotes; out has room for 6 bytes per byte. */
-static size_t escape_json(struct bytes in, char *out)
+void http_reply_error_body(struct http_req *r, struct bytes message)
 {
-    size_t n = 0;
-    for (size_t i = 0; i < in.n;) {
-        unsigned char b = (unsigned char)in.p[i];
-        size_t len = utf8_length(bytes_of(in.p + i, in.n - i));
-        if (b == '"' || b == '\\') {
-            out[n++] = '\\';
-            out[n++] = (char)b;
-        } else if (len == 0 || b < 0x20) {
-            n += (size_t)snprintf(out + n, 7, "\\u%04x", len == 0 ? 0xfffdu : b);
-        } else {
-            memcpy(out + n, in.p + i, len);
-            n += len;
-        }
-        i += len > 0 ? len : 1;
-    }
-    return n;
-}
-
-/* {"error":"..."}; out has ERROR_JSON_MAX bytes. */
-#define ERROR_JSON_MAX (6u * MESSAGE_BYTES_MAX + 16u)
-static struct bytes error_json(char *out, struct bytes message)
-{
-    static const struct bytes front = BYTES_LIT("{\"error\":\""), back = BYTES_LIT("\"}");
-    memcpy(out, front.p, front.n);
-    size_t n = front.n + escape_json(message, out + front.n);
-    memcpy(out + n, back.p, back.n);
-    return bytes_of(out, n + back.n);
+    struct jsonw w;
+    http_reply_header(r, "Content-Type", BYTES_LIT("application/json"));
+    http_reply_bytes(r, error_json(&w, message));
+    jsonw_release(&w);
 }
 
 void http_reply_error(struct http_req *r, int status, const char *fmt, ...)
 {
-    char text[MESSAGE_BYTES_MAX], json[ERROR_JSON_MAX];
+    char text[MESSAGE_BYTES_MAX];
     va_list ap;
     va_start(ap, fmt);
     int n = format_message(text, fmt, ap);
     va_end(ap);
-    http_reply_json_text(r, status, error_json(json, bytes_of(text, (size_t)n)));
+    http_reply_begin(r, status);
+    add_retry_after(r, status);
+    http_reply_error_body(r, bytes_of(text, (size_t)n));
 }
 
 void reply_canned(struct http_conn *c, int status, const char *text)
 {
-    char json[ERROR_JSON_MAX], out[ERROR_JSON_MAX + 1024];
-    struct bytes body = error_json(json, bytes_str(text));
+    char out[CANNED_BYTES_MAX];
+    struct jsonw w;
+    struct bytes body = error_json(&w, bytes_str(text));
     struct bytes date = lane_date(c->lane);
     int n = snprintf(out, sizeof out,
                      "HTTP/1.1 %d %s\r\n%.*sContent-Type: application/json\r\nContent-Length: %zu\r\n"
                      "%sConnection: close\r\n\r\n%.*s",
                      status, http_status_text(status), (int)date.n, date.p, body.n,
                      status == 503 ? "Retry-After: 1\r\n" : "", (int)body.n, body.p);
+    jsonw_release(&w);
+    if ((size_t)n >= sizeof out)
+        n = (int)sizeof out - 1;
     /* As far as it goes: the connection closes anyway. */
     ssize_t put_bytes = send(c->fd, out, (size_t)n, MSG_NOSIGNAL);
     (void)put_bytes;

@@ -171,6 +171,8 @@ void http_reply_empty(struct http_req *r, int status);
 void http_reply_text(struct http_req *r, int status, const char *fmt, ...) __attribute__((format(printf, 3, 4)));
 /* {"error": "..."} with JSON escaping; Retry-After: 1 is added for 429 and 503. */
 void http_reply_error(struct http_req *r, int status, const char *fmt, ...) __attribute__((format(printf, 3, 4)));
+/* What ends a reply that was begun: the same body with its type.  message need not be UTF-8, and is copied. */
+void http_reply_error_body(struct http_req *r, struct bytes message);
 /* text is a whole JSON document. */
 void http_reply_json_text(struct http_req *r, int status, struct bytes text);
 

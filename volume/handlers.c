@@ -107,72 +107,18 @@ void vs_reply_json(struct http_req *r, int status, struct bytes json)
     http_reply_bytes(r, json);
 }
 
-/* Length of the UTF-8 sequence at the front of `in`, 0 when it is none. */
-static size_t utf8_sequence(struct bytes in)
-{
-    const unsigned char *s = (const unsigned char *)in.p;
-    size_t need = s[0] < 0x80 ? 1 : s[0] >= 0xc2 && s[0] < 0xe0 ? 2 : s[0] >= 0xe0 && s[0] < 0xf0 ? 3 :
-                  s[0] >= 0xf0 && s[0] < 0xf5 ? 4 : 0;
-    if (need == 0 || need > in.n)
-        return 0;
-    for (size_t i = 1; i < need; i++)
-        if ((s[i] & 0xc0) != 0x80)
-            return 0;
-    if ((s[0] == 0xe0 && s[1] < 0xa0) || (s[0] == 0xed && s[1] > 0x9f) || (s[0] == 0xf0 && s[1] < 0x90) ||
-        (s[0] == 0xf4 && s[1] > 0x8f))
-        return 0;
-    return need;
-}
-
-size_t vs_json_string(struct bytes in, char *out)
-{
-    char *o = out;
-    *o++ = '"';
-    for (size_t i = 0; i < in.n;) {
-        unsigned char c = (unsigned char)in.p[i];
-        if (c == '"' || c == '\\') {
-            *o++ = '\\';
-            *o++ = (char)c;
-            i++;
-        } else if (c < 0x20 || c == 0x7f) {
-            o += snprintf(o, 7, "\\u%04x", c);
-            i++;
-        } else {
-            size_t n = utf8_sequence(bytes_of(in.p + i, in.n - i));
-            if (n == 0) {
-                memcpy(o, "\\ufffd", 6);
-                o += 6;
-                i++;
-            } else {
-                memcpy(o, in.p + i, n);
-                o += n;
-                i += n;
-            }
-        }
-    }
-    *o++ = '"';
-    return (size_t)(o - out);
-}
-
 __attribute__((format(printf, 4, 0)))
 static void reply_refused_v(struct http_req *r, int status, const char *reason, const char *fmt, va_list ap)
 {
     char text[ERROR_TEXT_MAX];
-    char json[6 * ERROR_TEXT_MAX + 32];
     int n = vsnprintf(text, sizeof text, fmt, ap);
     size_t len = n < 0 ? 0 : (size_t)n < sizeof text ? (size_t)n : sizeof text - 1;
-    char *o = json;
-    memcpy(o, "{\"error\":", 9);
-    o += 9;
-    o += vs_json_string(bytes_of(text, len), o);
-    *o++ = '}';
     vs_reply_begin(r, status);
     if (reason != NULL)
         http_reply_header(r, "X-Dfs-Reason", bytes_str(reason));
     if (status == 429 || status == 503)
         http_reply_header(r, "Retry-After", BYTES_LIT("1"));
-    http_reply_header(r, "Content-Type", BYTES_LIT("application/json"));
-    http_reply_bytes(r, bytes_of(json, (size_t)(o - json)));
+    http_reply_error_body(r, bytes_of(text, len));
 }
 
 void vs_reply_error(struct http_req *r, int status, const char *fmt, ...)

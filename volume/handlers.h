@@ -140,8 +140,6 @@ void vs_reply_write_failed(struct http_req *r, uint32_t volume_id, int rc);
 /* The same as data, for those who answer otherwise (gRPC, batches). */
 int vs_write_status(int rc, const char **reason);
 void vs_write_failed_text(struct volume_server *s, uint32_t volume_id, int rc, char *out, size_t cap);
-/* A JSON string with its quotes; invalid UTF-8 becomes U+FFFD.  cap >= 6 * in.n + 3.  Returns the length. */
-size_t vs_json_string(struct bytes in, char *out);
 
 /* ---- one entry for each kind of request ---- */
 void vs_read_request(struct http_req *r, struct bytes path);                 /* handlers_read.c */

@@ -12,7 +12,7 @@
 int volume_preallocate(struct disk_location *loc, int fd, uint64_t bytes);
 
 /* Cuts fd, a .dat that goes on being written, at pos.  With the bytes go the blocks behind them, those too that were reserved: they
- * are asked for again, up to reserved_bytes of the file (0 = none).  0, or why it could not be cut; blocks that are not given are no
+ * are asked for again, up to reserved_bytes of the file (0: none).  0, or why it could not be cut; blocks that are not given are no
  * error.  Never on a loop. */
 int volume_cut_dat(int fd, uint64_t pos, uint64_t reserved_bytes);
 

@@ -159,7 +159,7 @@ static int check_some(struct needle_read *r, char *buf)
     return check_end(r);
 }
 
-/* Nothing of it has to be read: this process knows the bytes, and as far as the sweep has seen they have not left the page cache. */
+/* Nothing of it has to be read: this process knows the bytes, and as far as a sweep could see they never left the page cache. */
 static bool known_and_resident(const struct needle_read *r)
 {
     return !store_options_get(r->store)->read_check_always && known_records_has(&r->gen->known, r->pos) &&
