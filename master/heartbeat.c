@@ -245,7 +245,8 @@ static void take_state(struct master_server *m, struct data_node *n, const Maste
     if (hb->state == NULL || (hb->state->maintenance != 0) == n->maintenance)
         return;
     n->maintenance = hb->state->maintenance != 0;
-    log_info("volume server %s %s", n->url, n->maintenance ? "is in maintenance: no new data is placed there" : "takes new data again");
+    log_info("volume server %s %s", n->url,
+             n->maintenance ? "is in maintenance: no new data is placed there" : "takes new data again");
     for (uint32_t i = 0; i < n->volume_count; i++)
         volume_layout_update(&m->topology, n->volumes[i]);
 }
