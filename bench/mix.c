@@ -65,7 +65,7 @@ static int prepare(struct mix *m)
     }
     if (mode_run_init(&m->run, m->o, "mix") != 0)
         return mode_complain("mix", "cannot start the random number generator");
-    if (mode_run_open_files(&m->run) != 0 || read_sizes(m) != 0)
+    if (mode_run_open_files(&m->run) != 0 || read_sizes(m) != 0 || mode_reach_master(&m->run) != 0)
         return 1;
     m->run.result.meta.rate = m->o->rate;
     m->source.sizes = &m->sizes;

@@ -11,6 +11,7 @@
 #include "bench/benchmark.h"
 #include "bench/client_size.h"
 #include "bench/run_stats.h"
+#include "bench/sync_client.h"
 #include "needle/check.h"
 #include "needle/err.h"
 #include "net/clock.h"
@@ -82,6 +83,21 @@ void mode_run_release(struct mode_run *r)
         run_output_close(&r->output);
     r->opened = false;
     run_result_release(&r->result);
+}
+
+/* Any answer of any master will do: asked for a volume that cannot be. */
+int mode_reach_master(const struct mode_run *r)
+{
+    char error[SYNC_ERROR_MAX];
+    const struct addr *addr;
+    struct sync_client *c;
+    int rc = sync_client_new(r->o->masters, r->o->timeout_ms, r->o->use_public_url, &c, error);
+
+    if (rc == 0) {
+        rc = sync_lookup(c, 0, &addr, error);
+        sync_client_free(c);
+    }
+    return rc == 0 || rc == DFS_ENOTFOUND ? 0 : mode_complain(r->result.meta.mode, "%s", error);
 }
 
 struct load_options mode_load_options(const struct mode_run *r, uint64_t object_bytes_max)

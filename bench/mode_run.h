@@ -2,6 +2,7 @@
  * figures that each report has beside its own, the files it is asked to leave.
  *
  *   mode_run_init()         once
+ *   mode_reach_master()     before anything is written
  *   mode_run_begin()        just before the load: asks servers, starts the clock
  *   mode_run_add()          after it: each kind of operation becomes a phase of the model
  *   mode_run_end()          just after the load: takes what servers did meanwhile, waits for their disks
@@ -44,6 +45,9 @@ void mode_run_release(struct mode_run *r);
 /* Opens -json, -csv and -svg, so that a wrong path is found before the load and not after it.  0, or 1 after a line on standard
  * error. */
 int mode_run_open_files(struct mode_run *r);
+
+/* Whether a master answers at all, so that a wrong address costs no minutes.  0, or 1 after a line on standard error. */
+int mode_reach_master(const struct mode_run *r);
 
 /* What the engine is told; object_bytes_max: of uploads. */
 struct load_options mode_load_options(const struct mode_run *r, uint64_t object_bytes_max);

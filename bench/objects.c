@@ -105,7 +105,7 @@ static int prepare(struct objects *b)
     b->source.object_bytes = b->o->object_bytes != 0 ? b->o->object_bytes : b->o->block_bytes;
     b->source.max_objects = b->o->max_objects;
     b->source.dice.state = b->run.seed;
-    if (mode_run_open_files(&b->run) != 0 || prepare_list(b) != 0)
+    if (mode_run_open_files(&b->run) != 0 || mode_reach_master(&b->run) != 0 || prepare_list(b) != 0)
         return 1;
     /* A blob is written whole. */
     if (b->direction == WRITE)

@@ -5,7 +5,6 @@
 #include <string.h>
 
 #include "bench/record_report.h"
-#include "bench/sync_client.h"
 #include "needle/check.h"
 #include "needle/err.h"
 #include "net/clock.h"
@@ -68,21 +67,6 @@ static void make_plan(struct records *r)
     r->runtime_s = o->record_runtime_ms / 1e3;
 }
 
-/* Any answer of any master will do: asked for a volume that cannot be. */
-static int reach_master(const struct records *r)
-{
-    char error[SYNC_ERROR_MAX];
-    const struct addr *addr;
-    struct sync_client *c;
-    int rc = sync_client_new(r->o.masters, r->o.timeout_ms, r->o.use_public_url, &c, error);
-
-    if (rc == 0) {
-        rc = sync_lookup(c, 0, &addr, error);
-        sync_client_free(c);
-    }
-    return rc == 0 || rc == DFS_ENOTFOUND ? 0 : records_complain("%s", error);
-}
-
 /* Says what is run and what it takes; refuses what cannot fit here. */
 static int announce(struct records *r)
 {
@@ -93,7 +77,7 @@ static int announce(struct records *r)
         return 1;
     record_report_plan(stdout, &r->plan, 1, r->o.ops ? 0 : r->runtime_s);
     fflush(stdout);
-    if (reach_master(r) != 0)
+    if (mode_reach_master(&r->run) != 0)
         return 1;
     mode_run_begin(&r->run);
     if (record_need_fits(&need, record_memory_available(), r->run.around.all_local, error) != 0)

@@ -246,6 +246,16 @@ def store_dies():
     plot('died.json', '-svg', 'died.svg', name='a run that failed')
 
 
+def no_master():
+    """A wrong address is found before anything is written or waited for."""
+    for name, words, _ in MODES:
+        argv = [x if x != s.master_full else f'127.0.0.1:{free_port()}' for x in argv_of(name, words)]
+        p = subprocess.run(argv, capture_output=True, text=True, timeout=100, cwd=s.folder)
+        c.ok(f'no master, {name}: exit 1, one line says so', p.returncode == 1 and p.stderr.count('\n') == 1 and 'no answer' in p.stderr,
+             p.stdout[-300:] + p.stderr)
+    c.equal('no master: no list is left', os.listdir(lists), [])
+
+
 def same_name():
     """A second run of a name is refused while the first is under way, and so are its cleanup and its reading."""
     p = subprocess.Popen(argv_of('objects', ['objects', '60', 'write', '-b', '4k', '-run-name', 'same', *LISTED]), stdout=subprocess.PIPE,
@@ -267,6 +277,7 @@ def same_name():
 docs = every_mode()
 plots(docs)
 refused()
+no_master()
 same_name()
 bar()
 c.equal('nothing is left in lists', os.listdir(lists), [])
