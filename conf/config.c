@@ -40,7 +40,8 @@ void config_release(struct config *c)
     memset(c, 0, sizeof *c);
 }
 
-bool config_given(const struct config *c, const char *name, unsigned scope)
+/* Whether the user set the option of that name whose row has all the bits of `scope`. */
+static bool config_given(const struct config *c, const char *name, unsigned scope)
 {
     for (size_t i = 0; i < option_count; i++)
         if (c->given != NULL && c->given[i] && (option_table[i].scope & scope) == scope &&

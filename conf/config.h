@@ -61,7 +61,4 @@ void config_release(struct config *c);
  * ports that leave 16 bits, unsafe names, ...).  0, or -1 after one line on standard error. */
 int config_finish(struct config *c, int cmd);
 
-/* Whether the user set the option of that name whose row has all the bits of `scope`. */
-bool config_given(const struct config *c, const char *name, unsigned scope);
-
 #endif

@@ -85,7 +85,7 @@ int volume_id_parse(struct bytes text, uint32_t *out)
     return 0;
 }
 
-int fid_parse_key_cookie(struct bytes text, uint64_t *key, uint32_t *cookie)
+static int fid_parse_key_cookie(struct bytes text, uint64_t *key, uint32_t *cookie)
 {
     size_t underscore = find_first(text, '_');
     struct bytes hex = head_of(text, underscore);

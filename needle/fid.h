@@ -30,11 +30,8 @@ struct fid_path {
 /* "3" -> 3.  Whole text, decimal, 0 < id <= 2^32-1; else DFS_EINVAL. */
 int volume_id_parse(struct bytes text, uint32_t *out);
 
-/* "01637037d6[_N]" -> key and cookie.  More than 8 and at most 24 hex digits (either case); a key + N that leaves 64
- * bits, or any other byte, is DFS_EINVAL. */
-int fid_parse_key_cookie(struct bytes text, uint64_t *key, uint32_t *cookie);
-
-/* "3,01637037d6[_N]" -> fid; the whole text must be one.  DFS_EINVAL. */
+/* "3,01637037d6[_N]" -> fid; the whole text must be one: behind the comma more than 8 and at most 24 hex digits (either case),
+ * key and cookie.  A key + N that leaves 64 bits, or any other byte, is DFS_EINVAL. */
 int fid_parse(struct bytes text, struct fid *out);
 
 /* A percent-decoded request path, starting with '/'.  DFS_EINVAL when it names no file. */

@@ -98,7 +98,6 @@ int grpc_channel_new(struct loop *loop, const struct addr *addr, const struct gr
 void grpc_channel_free(struct grpc_channel *ch);
 /* Largest message that calls started from now on take. */
 void grpc_channel_set_message_max(struct grpc_channel *ch, size_t bytes);
-const struct addr *grpc_channel_addr(const struct grpc_channel *ch);
 
 /* Starts a call.  deadline_ms 0 = none; sent as grpc-timeout and kept here.  Never calls back before it returns.
  * DFS_EBUSY: GRPC_CHANNEL_CALLS_MAX; DFS_EINVAL: path too long; DFS_ENOMEM; DFS_ECLOSED: the channel is being freed. */

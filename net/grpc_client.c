@@ -52,11 +52,6 @@ int grpc_channel_new(struct loop *loop, const struct addr *addr, const struct gr
     return 0;
 }
 
-const struct addr *grpc_channel_addr(const struct grpc_channel *ch)
-{
-    return &ch->addr;
-}
-
 void grpc_channel_set_message_max(struct grpc_channel *ch, size_t bytes)
 {
     ch->message_bytes_max = bytes;

@@ -41,7 +41,8 @@ struct bytes vs_keep(struct http_req *r, struct bytes b)
     return bytes_of(p, b.n);
 }
 
-int vs_path(struct http_req *r, struct bytes *path)
+/* Path without escapes, in the request's memory.  On failure the request has been answered. */
+static int vs_path(struct http_req *r, struct bytes *path)
 {
     struct bytes raw = r->head.path;
     if (raw.n > VS_PATH_MAX) {

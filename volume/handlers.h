@@ -120,9 +120,7 @@ struct vs_request {
 
 extern const struct http_handler vs_http_handler;
 
-/* Path without escapes, query parameters (NULL when there is no query); both live in the request's memory.  On failure the
- * request has been answered. */
-int vs_path(struct http_req *r, struct bytes *path);
+/* Query parameters (NULL when there is no query), in the request's memory.  On failure the request has been answered. */
 int vs_params(struct http_req *r, struct http_params **params);
 /* Copies into the request's memory, with a closing zero; BYTES_NONE when that is used up. */
 struct bytes vs_keep(struct http_req *r, struct bytes b);

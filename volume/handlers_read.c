@@ -80,14 +80,6 @@ void read_op_hold(struct read_op *op)
     http_req_hold(op->r);
 }
 
-void read_op_drop(struct read_op *op)
-{
-    if (!op->held)
-        return;
-    op->held = false;
-    http_req_drop(op->r);
-}
-
 void vs_read_loop_release(struct vs_loop *l)
 {
     while (l->spare_reads != NULL) {

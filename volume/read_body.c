@@ -55,7 +55,7 @@ int read_keep_data(struct read_op *op)
     return 0;
 }
 
-int read_fetch_needle(struct read_op *op, uint64_t off, uint64_t want, struct http_piece *out)
+static int read_fetch_needle(struct read_op *op, uint64_t off, uint64_t want, struct http_piece *out)
 {
     if (op->nr.in_memory) {
         *out = (struct http_piece){.mem = bytes_of(op->nr.data.p + off, want)};

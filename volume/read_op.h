@@ -62,9 +62,8 @@ void read_op_release(struct read_op *op);
 void read_op_abandon(struct read_op *op);
 /* What was pending has come: goes on with the body's source, or with next(op, rc), or releases an orphan. */
 void read_op_arrived(struct read_op *op, int rc, void (*next)(struct read_op *op, int rc));
-/* Keeps the request while the op waits; undone by read_op_drop. */
+/* Keeps the request while the op waits, until read_op_arrived() or the op's release. */
 void read_op_hold(struct read_op *op);
-void read_op_drop(struct read_op *op);
 
 /* The needle (or its inflated form: `length`) as an answer: conditions, ranges, headers, body.  Takes op. */
 void read_answer(struct read_op *op, uint64_t length, bool gzip_encoding);
@@ -75,7 +74,6 @@ void read_body_start(struct read_op *op, uint64_t body_bytes);
 /* Bytes of a multipart/byteranges body, and its boundary. */
 uint64_t read_multipart_bytes(struct read_op *op);
 #define READ_BOUNDARY "dfs_byteranges_7c4b1f0a92de"
-int read_fetch_needle(struct read_op *op, uint64_t off, uint64_t want, struct http_piece *out);
 /* Copies an in-memory needle, texts and data, so that it outlives this step of the loop; DFS_ENOMEM. */
 int read_keep_data(struct read_op *op);
 

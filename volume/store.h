@@ -115,8 +115,6 @@ int store_unmount(struct store *s, uint32_t volume_id);
 int store_mount(struct store *s, uint32_t volume_id);
 /* Other replica placement, into superblock and .vif. */
 int store_configure(struct store *s, uint32_t volume_id, struct replica_placement rp);
-/* Flush everything of one volume (tests, tools). */
-int store_sync(struct store *s, uint32_t volume_id);
 
 /* ---- vacuum (vacuum.c); blocks ---- */
 int store_vacuum_check(struct store *s, uint32_t volume_id, double *garbage_ratio);

@@ -428,36 +428,3 @@ int store_configure(struct store *s, uint32_t volume_id, struct replica_placemen
     volume_unref(v);
     return rc;
 }
-
-/* ---- sync ---- */
-
-static int sync_on_writer(struct volume *v, void *arg)
-{
-    struct volume_gen *g = volume_gen_peek(v);
-    int rc;
-
-    (void)arg;
-    if (g == NULL)
-        return DFS_ESTALE;
-    rc = volume_gen_datasync(g);
-    if (rc != 0) {
-        volume_set_no_write(v, VOLUME_FLUSH_FAILED, "cannot sync '%s.dat': %s", v->base, dfs_err_text(rc));
-        return rc;
-    }
-    if (g->wb.wb != NULL)
-        writeback_synced(&g->wb, v->append_pos);
-    volume_index_flush(v);
-    return v->idx_behind || v->idx_fd < 0 ? DFS_EIO : disk_datasync(v->idx_fd);
-}
-
-int store_sync(struct store *s, uint32_t volume_id)
-{
-    struct volume *v = store_get(s, volume_id);
-    int rc;
-
-    if (v == NULL)
-        return DFS_ENOVOLUME;
-    rc = store_on_writer(v, sync_on_writer, NULL);
-    volume_unref(v);
-    return rc;
-}

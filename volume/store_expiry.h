@@ -9,7 +9,5 @@
 
 /* Not before the size limit is known, never an empty volume, never one that is not wholly open. */
 bool volume_expired(const struct volume_info *v, uint64_t size_limit_bytes, uint64_t now_s);
-/* Expired for a tenth of its ttl, at most 10 minutes, more: the master has forgotten it by now. */
-bool volume_may_be_removed(const struct volume_info *v, uint64_t size_limit_bytes, uint64_t now_s);
 
 #endif

@@ -39,7 +39,8 @@ bool volume_expired(const struct volume_info *v, uint64_t size_limit_bytes, uint
     return outlived(v, size_limit_bytes, now_s, 0);
 }
 
-bool volume_may_be_removed(const struct volume_info *v, uint64_t size_limit_bytes, uint64_t now_s)
+/* Expired for a tenth of its ttl, at most 10 minutes, more: the master has forgotten it by now. */
+static bool may_be_removed(const struct volume_info *v, uint64_t size_limit_bytes, uint64_t now_s)
 {
     return outlived(v, size_limit_bytes, now_s, 10);
 }
@@ -52,7 +53,7 @@ static void expire(struct store *s, struct volume *v, uint64_t now_s)
     if (ttl_is_none(v->sb.ttl))
         return;
     volume_info_get(v, &info);
-    if (!volume_may_be_removed(&info, store_size_limit(s), now_s))
+    if (!may_be_removed(&info, store_size_limit(s), now_s))
         return;
     rc = store_delete_volume(s, v->id, false);
     if (rc == 0)

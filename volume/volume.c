@@ -183,7 +183,8 @@ void volume_unref(struct volume *v)
 
 /* ---- may it be written? ---- */
 
-const char *volume_no_write_text(unsigned bits)
+/* The gravest reason in a word or two ("loading", "flush failed"); "" for none. */
+static const char *no_write_text(unsigned bits)
 {
     static const struct {
         unsigned bit;
@@ -218,7 +219,7 @@ void volume_set_no_write(struct volume *v, unsigned bits, const char *reason_fmt
     if ((before & bits) == bits)
         return;
     if (reason[0] != '\0')
-        log_warning("volume %" PRIu32 " takes no writes (%s): %s", v->id, volume_no_write_text(bits & ~before), reason);
+        log_warning("volume %" PRIu32 " takes no writes (%s): %s", v->id, no_write_text(bits & ~before), reason);
     if (v->store != NULL)
         store_changed(v->store);
 }

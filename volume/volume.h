@@ -69,9 +69,6 @@ enum volume_no_write {
     VOLUME_UNMOUNTED = 1 << 9,    /* closed by an operator; files kept */
 };
 
-/* The gravest reason in a word or two ("loading", "flush failed"); "" for none.  Static. */
-const char *volume_no_write_text(unsigned bits);
-
 /* What the side file B.ckp says: these many bytes of .idx and .dat are on the disk and belong together. */
 struct volume_checkpoint {
     uint64_t idx_bytes;
@@ -240,8 +237,6 @@ int volume_index_add(struct volume *v, const struct idx_row *row);
 void volume_index_flush(struct volume *v);
 /* fsync of .idx, then a side file with its length and the .dat position covered: rows before it need no check when loading. */
 int volume_index_checkpoint(struct volume *v);
-/* Whether something was appended since the last checkpoint. */
-bool volume_index_checkpoint_due(const struct volume *v);
 /* Reads B.ckp.  DFS_ENOTFOUND; DFS_ECORRUPT when it is not one. */
 int volume_checkpoint_read(const char *base, struct volume_checkpoint *out);
 int volume_checkpoint_write(const char *base, const struct volume_checkpoint *ckp);

@@ -202,7 +202,8 @@ static int learn_idx_crc(struct volume *v)
     return rc;
 }
 
-bool volume_index_checkpoint_due(const struct volume *v)
+/* Was something appended since the last one? */
+static bool checkpoint_due(const struct volume *v)
 {
     return v->idx_bytes != v->ckp.idx_bytes || v->append_pos != v->ckp.dat_bytes || v->sb.compact_revision != v->ckp.revision;
 }
@@ -234,7 +235,7 @@ int volume_index_checkpoint(struct volume *v)
         return DFS_EBUSY;
     if ((atomic_load(&v->no_write) & (VOLUME_FLUSH_FAILED | VOLUME_OFFLINE)) != 0)
         return DFS_EIO; /* what is on the disk is not known */
-    if (!volume_index_checkpoint_due(v))
+    if (!checkpoint_due(v))
         return 0;
     rc = learn_idx_crc(v);
     if (rc != 0)
