@@ -121,7 +121,7 @@ void conn_kill(struct http_conn *c, bool reset)
     }
     close(c->fd);
     c->fd = -1;
-    __atomic_sub_fetch(&c->lane->server->connections, 1, __ATOMIC_RELAXED);
+    lane_closed(c->lane);
     if (c->x != NULL)
         c->x->req.dead = true;
 }
@@ -435,7 +435,7 @@ void conn_open(struct http_lane *lane, int fd, const struct sockaddr_storage *pe
     struct http_conn *c = calloc(1, sizeof *c);
     if (c == NULL) {
         close(fd);
-        __atomic_sub_fetch(&lane->server->connections, 1, __ATOMIC_RELAXED);
+        lane_closed(lane);
         return;
     }
     c->lane = lane;

@@ -95,13 +95,14 @@ struct http_lane {
     uint32_t date_len;
     char date[256]; /* "Date: ...\r\nServer: ...\r\n" */
 
+    uint32_t connections;    /* open now; atomic */
     struct lane_stats stats; /* written here, read anywhere: relaxed atomics */
 };
 
 struct http_server {
     struct http_server_options opts;
     struct listener *listener;
-    uint32_t connections; /* atomic */
+    uint32_t connections; /* of all lanes; atomic */
     bool draining;
     uint32_t lane_count;
     struct http_lane *lanes;
@@ -238,6 +239,9 @@ void lane_init(struct http_lane *lane, struct http_server *s, struct loop *loop)
  * back to it: then the lane must not be freed. */
 bool lane_release(struct http_lane *lane);
 /* A new connection, into WAIT_NOTHING. */
+/* A socket came in: how many the server has now.  Each one is closed once. */
+uint32_t lane_opened(struct http_lane *lane);
+void lane_closed(struct http_lane *lane);
 void lane_add(struct http_conn *c);
 /* Puts the connection at the end of the queue, as of now. */
 void lane_wait(struct http_conn *c, enum wait_queue q);

@@ -11,6 +11,20 @@
 #define SWEEP_MIN_MS 5u
 #define SWEEP_MAX_MS 1000u
 
+/* ---- counting ---- */
+
+uint32_t lane_opened(struct http_lane *lane)
+{
+    __atomic_add_fetch(&lane->connections, 1, __ATOMIC_RELAXED);
+    return __atomic_add_fetch(&lane->server->connections, 1, __ATOMIC_RELAXED);
+}
+
+void lane_closed(struct http_lane *lane)
+{
+    __atomic_sub_fetch(&lane->connections, 1, __ATOMIC_RELAXED);
+    __atomic_sub_fetch(&lane->server->connections, 1, __ATOMIC_RELAXED);
+}
+
 /* ---- waiting ---- */
 
 void lane_forget(struct http_conn *c)

@@ -35,7 +35,7 @@ static void on_accept(void *arg, struct loop *loop, int fd, const struct sockadd
     struct http_server *s = arg;
     struct http_lane *lane = lane_of(s, loop);
     CHECK(lane != NULL);
-    uint32_t open = __atomic_add_fetch(&s->connections, 1, __ATOMIC_RELAXED);
+    uint32_t open = lane_opened(lane);
     if (open <= s->opts.max_connections) {
         conn_open(lane, fd, peer, false);
         return;
@@ -45,8 +45,14 @@ static void on_accept(void *arg, struct loop *loop, int fd, const struct sockadd
         conn_open(lane, fd, peer, true);
         return;
     }
-    __atomic_sub_fetch(&s->connections, 1, __ATOMIC_RELAXED);
+    lane_closed(lane);
     close(fd);
+}
+
+static uint32_t lane_load(void *arg, uint32_t i)
+{
+    const struct http_server *s = arg;
+    return __atomic_load_n(&s->lanes[i].connections, __ATOMIC_RELAXED);
 }
 
 int http_server_new(const struct http_server_options *o, struct http_server **out)
@@ -67,7 +73,8 @@ int http_server_new(const struct http_server_options *o, struct http_server **ou
 
     struct listener_options lo = {
         .accept_loop = o->accept_loop, .loops = o->loops, .loop_count = o->loop_count,
-        .host = o->host, .port = o->port, .on_accept = on_accept, .arg = s,
+        .host = o->host, .port = o->port, .on_accept = on_accept, .load = lane_load,
+        .gather_local = o->gather_local, .arg = s,
     };
     int rc = listener_new(&lo, &s->listener);
     if (rc != 0) {

@@ -82,6 +82,7 @@ struct http_server_options {
     uint32_t idle_timeout_ms;   /* between requests */
     uint32_t head_timeout_ms;   /* first byte of a head to its last */
     uint32_t body_timeout_ms;   /* without a byte of progress, reading or writing */
+    uint32_t gather_local;      /* listener.h */
     uint64_t skip_body_max;     /* an unwanted rest of a body up to this is read and dropped */
 };
 

@@ -1,4 +1,4 @@
-/* Accepting: bursts from one listening socket, each socket dealt to the next loop.
+/* Accepting: bursts from one listening socket, each socket dealt to one of the loops.
  *
  * A listener is reference-counted, because sockets on their way to another loop still name it. */
 #include "net/listener.h"
@@ -31,37 +31,81 @@ struct listener {
     struct event event;
     struct loop_timer resume;
     uint32_t next_loop;
+    uint32_t *on_way; /* for each loop, sockets that have not got there; atomic */
     uint32_t refs; /* one for the owner, one for each socket on its way */
 };
 
 struct handover {
     struct loop_msg msg;
     struct listener *listener;
-    struct loop *loop;
+    uint32_t loop; /* its place among the loops */
     int fd;
     struct sockaddr_storage peer;
 };
 
 static void listener_unref(struct listener *l)
 {
-    if (__atomic_sub_fetch(&l->refs, 1, __ATOMIC_ACQ_REL) == 0)
-        free(l);
+    if (__atomic_sub_fetch(&l->refs, 1, __ATOMIC_ACQ_REL) != 0)
+        return;
+    free(l->on_way);
+    free(l);
 }
 
 static void run_handover(struct loop_msg *msg)
 {
     struct handover *h = CONTAINER_OF(msg, struct handover, msg);
-    h->listener->opts.on_accept(h->listener->opts.arg, h->loop, h->fd, &h->peer);
-    listener_unref(h->listener);
+    struct listener *l = h->listener;
+    l->opts.on_accept(l->opts.arg, l->opts.loops[h->loop], h->fd, &h->peer);
+    __atomic_sub_fetch(&l->on_way[h->loop], 1, __ATOMIC_RELAXED);
+    listener_unref(l);
     free(h);
+}
+
+/* Whether the other end has our address: then it runs on this machine. */
+static bool is_local(int fd, const struct sockaddr_storage *peer)
+{
+    struct sockaddr_storage own;
+    socklen_t len = sizeof own;
+    if (getsockname(fd, (struct sockaddr *)&own, &len) == -1 || own.ss_family != peer->ss_family)
+        return false;
+    if (own.ss_family == AF_INET)
+        return ((struct sockaddr_in *)&own)->sin_addr.s_addr == ((const struct sockaddr_in *)peer)->sin_addr.s_addr;
+    return own.ss_family == AF_INET6 && memcmp(&((struct sockaddr_in6 *)&own)->sin6_addr,
+                                               &((const struct sockaddr_in6 *)peer)->sin6_addr, sizeof(struct in6_addr)) == 0;
+}
+
+static uint32_t load_of(const struct listener *l, uint32_t i)
+{
+    return l->opts.load(l->opts.arg, i) + __atomic_load_n(&l->on_way[i], __ATOMIC_RELAXED);
+}
+
+/* Of loops with the same load, the one whose turn it is. */
+static uint32_t choose_loop(struct listener *l, int fd, const struct sockaddr_storage *peer)
+{
+    uint32_t count = l->opts.loop_count, best = l->next_loop;
+    l->next_loop = (best + 1) % count;
+    if (l->opts.load == NULL || count == 1)
+        return best;
+    if (l->opts.gather_local > 0 && is_local(fd, peer))
+        for (uint32_t i = 0; i < count; i++)
+            if (load_of(l, i) < l->opts.gather_local)
+                return i;
+    for (uint32_t n = 1, least = load_of(l, best); n < count; n++) {
+        uint32_t i = (l->next_loop + n - 1) % count, load = load_of(l, i);
+        if (load < least) {
+            least = load;
+            best = i;
+        }
+    }
+    return best;
 }
 
 static void deal(struct listener *l, int fd, const struct sockaddr_storage *peer)
 {
     int one = 1;
     setsockopt(fd, IPPROTO_TCP, TCP_NODELAY, &one, sizeof one);
-    struct loop *loop = l->opts.loops[l->next_loop];
-    l->next_loop = (l->next_loop + 1) % l->opts.loop_count;
+    uint32_t i = choose_loop(l, fd, peer);
+    struct loop *loop = l->opts.loops[i];
     if (loop_is_current(loop)) {
         l->opts.on_accept(l->opts.arg, loop, fd, peer);
         return;
@@ -71,8 +115,9 @@ static void deal(struct listener *l, int fd, const struct sockaddr_storage *peer
         close(fd);
         return;
     }
-    *h = (struct handover){.msg.run = run_handover, .listener = l, .loop = loop, .fd = fd, .peer = *peer};
+    *h = (struct handover){.msg.run = run_handover, .listener = l, .loop = i, .fd = fd, .peer = *peer};
     __atomic_add_fetch(&l->refs, 1, __ATOMIC_RELAXED);
+    __atomic_add_fetch(&l->on_way[i], 1, __ATOMIC_RELAXED);
     loop_post(loop, &h->msg);
 }
 
@@ -202,9 +247,10 @@ int listener_new(const struct listener_options *opts, struct listener **out)
         return DFS_ENOMEM;
     l->opts = *opts;
     l->refs = 1;
-    int rc = open_socket(opts->host, opts->port, &l->fd);
+    l->on_way = calloc(opts->loop_count, sizeof *l->on_way);
+    int rc = l->on_way != NULL ? open_socket(opts->host, opts->port, &l->fd) : DFS_ENOMEM;
     if (rc != 0) {
-        free(l);
+        listener_unref(l);
         return rc;
     }
     l->spare_fd = open("/dev/null", O_RDONLY | O_CLOEXEC);

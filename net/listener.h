@@ -1,7 +1,7 @@
-/* One acceptor deals sockets round-robin to loops.
+/* One acceptor deals sockets to loops.
  *
  * SO_REUSEPORT spreads few clients badly (up to 3/4 of 16 keep-alive clients on one of two loops), so one loop accepts and
- * hands each socket over by mailbox.  A spare descriptor is kept so that at EMFILE a connection is accepted and closed
+ * hands each socket over by mailbox: to the loop that has the fewest, where the owner says how many each has, else in turn.  A spare descriptor is kept so that at EMFILE a connection is accepted and closed
  * instead of spinning. */
 #ifndef DFS_NET_LISTENER_H
 #define DFS_NET_LISTENER_H
@@ -21,6 +21,12 @@ struct listener_options {
     uint16_t port;
     /* On the chosen loop.  fd is non-blocking, close-on-exec, TCP_NODELAY; taken. */
     void (*on_accept)(void *arg, struct loop *loop, int fd, const struct sockaddr_storage *peer);
+    /* Connections that loop number `loop` has now; the sockets that are on their way to it are known here.  NULL: dealt in turn.
+     * Accept loop. */
+    uint32_t (*load)(void *arg, uint32_t loop);
+    /* With load: sockets of clients on this machine go to the first loop that has fewer connections than this.  Such clients need
+     * the processors themselves, and few connections on many loops cost more changes of threads than they gain.  0: never. */
+    uint32_t gather_local;
     void *arg;
 };
 

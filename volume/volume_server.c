@@ -20,6 +20,9 @@
 #define WORK_THREADS_MIN 2u
 #define MAINTAIN_EVERY_MS 5000u
 #define DRAIN_POLL_MS 20u
+/* On a machine of so few cores its own clients need them too: they share a loop up to so many connections (volume/DESIGN.md). */
+#define FEW_CORES 2
+#define GATHER_LOCAL 32u
 
 void volume_options_init(struct volume_options *o)
 {
@@ -298,6 +301,7 @@ static int open_door(struct volume_server *s, struct vs_door *door, const char *
     o.arg = door;
     o.server_header = VS_SERVER_HEADER;
     o.max_connections = s->o.max_connections;
+    o.gather_local = get_nprocs() <= FEW_CORES ? GATHER_LOCAL : 0;
     if (s->o.idle_timeout_s != 0) {
         o.idle_timeout_ms = 1000 * s->o.idle_timeout_s;
         o.body_timeout_ms = 1000 * s->o.idle_timeout_s;

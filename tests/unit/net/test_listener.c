@@ -1,4 +1,4 @@
-/* The listener: dealing in turn, every kind of address, running out of descriptors, stopping. */
+/* The listener: dealing in turn and by load, every kind of address, running out of descriptors, stopping. */
 #include <arpa/inet.h>
 #include <errno.h>
 #include <fcntl.h>
@@ -114,6 +114,66 @@ static void test_deals_in_turn(void **state)
     assert_int_equal(__atomic_load_n(&dealt[1], __ATOMIC_RELAXED), 20);
 }
 
+static uint32_t pretended[2];
+
+static uint32_t pretended_load(void *arg, uint32_t loop)
+{
+    (void)arg;
+    return pretended[loop];
+}
+
+/* Ten connections to a listener that believes the loops to have so many already: how many of them each loop got. */
+static void deal_ten(uint32_t first, uint32_t second, uint32_t gather_local, uint32_t got[2])
+{
+    struct listener_options o = {.accept_loop = loops[0], .loops = loops, .loop_count = 2, .host = "127.0.0.1", .arg = loops,
+                                 .on_accept = on_accept, .load = pretended_load, .gather_local = gather_local};
+    pretended[0] = first;
+    pretended[1] = second;
+    dealt[0] = dealt[1] = 0;
+    listener_free(listener);
+    assert_int_equal(listener_new(&o, &listener), 0);
+    start();
+    for (int i = 0; i < 10; i++) {
+        int fd = dial(listener_port(listener));
+        assert_int_equal(greeted(fd), 1);
+        close(fd);
+    }
+    for (int i = 0; i < 2; i++)
+        got[i] = __atomic_load_n(&dealt[i], __ATOMIC_RELAXED);
+}
+
+static void test_deals_to_the_least_loaded(void **state)
+{
+    uint32_t got[2];
+    (void)state;
+    deal_ten(20, 40, 0, got);
+    assert_int_equal(got[0], 10);
+}
+
+static void test_deals_to_the_least_loaded_other(void **state)
+{
+    uint32_t got[2];
+    (void)state;
+    deal_ten(40, 20, 0, got);
+    assert_int_equal(got[1], 10);
+}
+
+static void test_gathers_local_clients(void **state)
+{
+    uint32_t got[2];
+    (void)state;
+    deal_ten(40, 20, 60, got);
+    assert_int_equal(got[0], 10);
+}
+
+static void test_gathers_only_so_many(void **state)
+{
+    uint32_t got[2];
+    (void)state;
+    deal_ten(60, 40, 60, got);
+    assert_int_equal(got[1], 10);
+}
+
 static void test_a_burst_before_the_loop_runs(void **state)
 {
     (void)state;
@@ -225,6 +285,10 @@ int main(void)
     const struct CMUnitTest tests[] = {
 #define T(name) cmocka_unit_test_setup_teardown(name, setup, teardown)
         T(test_deals_in_turn),
+        T(test_deals_to_the_least_loaded),
+        T(test_deals_to_the_least_loaded_other),
+        T(test_gathers_local_clients),
+        T(test_gathers_only_so_many),
         T(test_a_burst_before_the_loop_runs),
         T(test_addresses),
         T(test_stop),
