@@ -1,8 +1,8 @@
 /* One acceptor deals sockets to loops.
  *
  * SO_REUSEPORT spreads few clients badly (up to 3/4 of 16 keep-alive clients on one of two loops), so one loop accepts and
- * hands each socket over by mailbox: to the loop that has the fewest, where the owner says how many each has, else in turn.  A spare descriptor is kept so that at EMFILE a connection is accepted and closed
- * instead of spinning. */
+ * hands each socket over by mailbox: to the loop that has the fewest, where the owner says how many each has, else in turn.
+ * A spare descriptor is kept so that at EMFILE a connection is accepted and closed instead of spinning. */
 #ifndef DFS_NET_LISTENER_H
 #define DFS_NET_LISTENER_H
 

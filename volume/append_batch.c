@@ -401,6 +401,8 @@ int append_batch_write(struct append_batch *b, bool *done)
 {
     uint64_t turn_end = b->written_pos + APPEND_TURN_BYTES;
 
+    if (b->written_pos == b->start_pos)
+        volume_preallocate_ahead(b->volume, b->start_pos, b->end_pos);
     if (b->sync && b->written_pos == b->start_pos)
         zero_ahead_extend(b->volume, b->start_pos, b->end_pos, store_options_get(b->volume->store)->zero_ahead_bytes);
     while (b->at < b->count && b->written_pos < turn_end) {
@@ -433,7 +435,7 @@ static int take_back(struct append_batch *b)
 
     if (rc == 0 && bytes > b->start_pos) {
         rc = volume_cut_dat(b->gen->fd, b->start_pos, v->preallocated_bytes);
-        v->appends.zero_end = 0;
+        v->appends.zero_end = v->appends.room_end = 0;
     }
     writeback_wrote(&b->gen->wb, b->start_pos);
     return rc;

@@ -49,6 +49,8 @@ struct volume_appends {
     uint64_t synced_pos;            /* all before it is known to be on the disk */
     uint64_t zero_end;              /* from the end of data to here the file is zeros: zero_ahead.h; 0 or less: it is not longer */
     uint64_t zero_step;             /* how many are written next time; 0 = none were yet */
+    uint64_t room_end;              /* blocks were asked for up to here, ahead of large appends: preallocate.h; 0 = none were */
+    uint64_t room_step;             /* how many bytes of them next time; 0 = as at first */
 };
 
 /* From a command of the volume: what comes for it waits, until unhold.  Writer thread. */
@@ -61,6 +63,7 @@ static inline void volume_appends_moved(struct volume_appends *a, uint64_t synce
 {
     a->synced_pos = synced_pos;
     a->zero_end = 0;
+    a->room_end = 0;
 }
 
 /* Tests only, before the thread starts: publish before the flush.  The crash test must then fail. */

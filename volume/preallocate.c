@@ -2,6 +2,14 @@
 
 #include "needle/err.h"
 #include "volume/store_internal.h"
+#include "volume/volume.h"
+
+/* A batch shorter than this takes what it gets. */
+#define LARGE_BATCH ((uint64_t)128 << 10)
+/* The first room of a volume; each further one is twice as large, so that few writes hold few blocks. */
+#define ROOM_MIN ((uint64_t)4 << 20)
+/* Never more than this part of what is free, so that what many volumes hold together leaves nearly all of it. */
+#define FREE_PARTS 64u
 
 static uint64_t reserve_bytes(const struct store_options *o, const struct disk_space *space)
 {
@@ -36,4 +44,22 @@ int volume_cut_dat(int fd, uint64_t pos, uint64_t reserved_bytes)
     if (rc == 0 && reserved_bytes > pos)
         (void)disk_preallocate(fd, pos, reserved_bytes - pos);
     return rc;
+}
+
+void volume_preallocate_ahead(struct volume *v, uint64_t start_pos, uint64_t end_pos)
+{
+    struct volume_appends *a = &v->appends;
+    uint64_t from = start_pos > a->room_end ? start_pos : a->room_end, to, step = a->room_step == 0 ? ROOM_MIN : a->room_step;
+    struct disk_space space;
+
+    if (end_pos - start_pos < LARGE_BATCH || end_pos <= a->room_end || end_pos <= v->preallocated_bytes)
+        return;
+    to = end_pos + step;
+    /* Not where no more puts are taken, or soon will not be. */
+    if (atomic_load_explicit(&v->no_write, memory_order_relaxed) != 0 || (v->size_limit_bytes != 0 && to > v->size_limit_bytes))
+        return;
+    a->room_end = to; /* whatever comes of it: asked again behind it only */
+    a->room_step = step < VOLUME_ROOM_MAX ? 2 * step : step;
+    if (disk_space(v->location->dir, &space) == 0 && (to - from) <= space.free_bytes / FREE_PARTS)
+        (void)disk_preallocate(volume_gen_peek(v)->fd, from, to - from);
 }

@@ -16,4 +16,11 @@ int volume_preallocate(struct disk_location *loc, int fd, uint64_t bytes);
  * error.  Never on a loop. */
 int volume_cut_dat(int fd, uint64_t pos, uint64_t reserved_bytes);
 
+/* A batch will be written to the volume's file at [start_pos, end_pos): sees to it that, where that pays, it finds blocks there,
+ * and some more for those to come.  A large write into blocks that are there costs less processor (DESIGN.md) and leaves fewer
+ * fragments.  zero_ahead_cut() gives back what was not needed; a killed process leaves at most VOLUME_ROOM_MAX, to be written
+ * into.  Cannot fail: without, the file grows with its data.  Writer thread. */
+#define VOLUME_ROOM_MAX ((uint64_t)64 << 20)
+void volume_preallocate_ahead(struct volume *v, uint64_t start_pos, uint64_t end_pos);
+
 #endif

@@ -219,7 +219,8 @@ static void trim_tail(struct volume *v, int fd)
 
     if ((no_write & (VOLUME_DAMAGED | VOLUME_FLUSH_FAILED | VOLUME_OFFLINE)) != 0 || disk_size(fd, &size) != 0)
         return;
-    if (size <= v->append_pos && ((no_write & full) == 0 || v->preallocated_bytes <= v->append_pos))
+    if (size <= v->append_pos && v->appends.room_end <= v->append_pos &&
+        ((no_write & full) == 0 || v->preallocated_bytes <= v->append_pos))
         return;
     if (size < v->append_pos)
         return; /* not what we know: leave it to the next opening */

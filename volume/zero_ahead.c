@@ -18,6 +18,7 @@
 static int cut_at(struct volume *v, int fd, uint64_t pos)
 {
     v->appends.zero_end = 0;
+    v->appends.room_end = 0;
     return volume_cut_dat(fd, pos, v->preallocated_bytes);
 }
 
@@ -52,7 +53,8 @@ void zero_ahead_cut(struct volume *v)
 
     bool marked = (atomic_load_explicit(&v->no_write, memory_order_relaxed) & VOLUME_MARKED) != 0;
 
-    if (g == NULL || (v->appends.zero_end <= v->append_pos && (!marked || v->preallocated_bytes <= v->append_pos)))
+    if (g == NULL || (v->appends.zero_end <= v->append_pos && v->appends.room_end <= v->append_pos &&
+                      (!marked || v->preallocated_bytes <= v->append_pos)))
         return;
     if (marked)
         v->preallocated_bytes = 0; /* others may have that room */

@@ -17,8 +17,8 @@ struct volume;
 /* The next batch stands at [start_pos, end_pos), has not been written, and will be flushed: sees to it that it finds zeros there,
  * where that pays.  most_bytes: of a window; 0 = never any.  Cannot fail: without room for zeros the file grows with its data. */
 void zero_ahead_extend(struct volume *v, uint64_t start_pos, uint64_t end_pos, uint64_t most_bytes);
-/* The file ends with its data again; one that is marked as read-only gives back what was reserved behind it, too.  Nothing of the
- * volume is under way. */
+/* The file ends with its data again, and so do its blocks, but for those that were reserved for all of it: one that is marked as
+ * read-only gives back these too.  Nothing of the volume is under way. */
 void zero_ahead_cut(struct volume *v);
 
 #endif

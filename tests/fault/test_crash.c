@@ -39,7 +39,9 @@
 #define WRITERS 12u
 #define READERS 4u
 #define MUTATIONS_MAX 1500u
-#define CONTENT_MAX 40000u
+#define CONTENT_MAX 300000u
+#define LARGE_MIN 150000u /* written from where it was staged, into blocks asked for ahead */
+#define MIDDLE_MAX 40000u
 #define STATES_PER_RUN 2
 #define WAIT_MAX_MS 10000u
 
@@ -87,7 +89,9 @@ static size_t content_bytes(const struct key_state *k, uint32_t version)
 {
     uint64_t h = (k->key * 31 + version) * 0x9e3779b97f4a7c15u;
 
-    return h >> 60 == 0 ? 16 + (h >> 20) % (CONTENT_MAX - 16) : 16 + (h >> 20) % 2000;
+    if (h >> 57 == 0)
+        return LARGE_MIN + (h >> 20) % (CONTENT_MAX - LARGE_MIN);
+    return h >> 60 == 0 ? 16 + (h >> 20) % (MIDDLE_MAX - 16) : 16 + (h >> 20) % 2000;
 }
 
 static size_t content(const struct key_state *k, uint32_t version, char *out)
