@@ -234,6 +234,8 @@ static int attempt(struct assign *a)
     rc = a->keyed ? 0 : sequencer_keys(m->sequencer, count, &a->fid.key);
     if (rc == DFS_EAGAIN)
         return wait_for_keys(a);
+    if (rc == DFS_EUNAVAILABLE)
+        return refuse(a, rc, 503, "no file ids: %s", sequencer_trouble(m->sequencer));
     if (rc != 0)
         return refuse(a, rc, 406, "count %llu: %s", (unsigned long long)count, dfs_err_text(rc));
     a->keyed = true;

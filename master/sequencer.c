@@ -12,6 +12,7 @@
 #include "master/state_file.h"
 #include "needle/check.h"
 #include "needle/err.h"
+#include "net/clock.h"
 #include "net/log.h"
 #include "net/rand.h"
 
@@ -36,7 +37,9 @@ struct sequencer {
     int work_rc;
     /* for the next write; for the one under way; whose write has ended, being called */
     struct sequencer_waiter *waiting, *in_write, *answered;
-    char trouble[128];
+    char trouble[SEQUENCER_TROUBLE_MAX];
+    int failed_rc;         /* of the last write; 0 = it went well */
+    uint64_t failed_ns;
 };
 
 static bool state_covers(const struct state *have, const struct state *want)
@@ -92,6 +95,27 @@ static void answer_all(struct sequencer *s, struct sequencer_waiter *list, int r
     }
 }
 
+/* The end of a write, in what others ask for. */
+static void note_write(struct sequencer *s, const struct state *st, int rc)
+{
+    s->failed_rc = rc;
+    if (rc == 0) {
+        s->written = *st;
+        s->trouble[0] = '\0';
+        return;
+    }
+    /* Nothing beyond `written` is used, so the next demand simply tries again. */
+    s->failed_ns = clock_mono_ns();
+    snprintf(s->trouble, sizeof s->trouble, "cannot write the state '%.*s': %s", SEQUENCER_TROUBLE_MAX - 96, s->path,
+             dfs_err_text(rc));
+    log_error("%s", s->trouble);
+}
+
+static bool failed_just_now(const struct sequencer *s)
+{
+    return s->failed_rc != 0 && clock_mono_ns() - s->failed_ns < SEQUENCER_RETRY_MS * 1000000ull;
+}
+
 static void on_written(struct work *w)
 {
     struct sequencer *s = CONTAINER_OF(w, struct sequencer, work);
@@ -100,14 +124,7 @@ static void on_written(struct work *w)
 
     s->busy = false;
     s->in_write = NULL;
-    if (rc == 0) {
-        s->written = s->writing;
-        s->trouble[0] = '\0';
-    } else {
-        /* Nothing beyond `written` is used, so the next demand simply tries again. */
-        snprintf(s->trouble, sizeof s->trouble, "cannot write the state: %s", dfs_err_text(rc));
-        log_error("cannot write '%s': %s", s->path, dfs_err_text(rc));
-    }
+    note_write(s, &s->writing, rc);
     answer_all(s, list, rc);
     /* Whoever began to wait while a write failed gets a try of its own. */
     if (rc == 0 || s->waiting != NULL)
@@ -185,8 +202,12 @@ static int read_or_make(struct sequencer *s)
     s->wanted = s->written;
     raise_ceiling(s, 0);
     rc = write_state(s, &s->wanted);
-    s->written = rc == 0 ? s->wanted : s->written;
-    return rc;
+    note_write(s, &s->wanted, rc);
+    if (rc != DFS_ENOSPC && rc != DFS_EIO)
+        return rc;
+    /* The disk's trouble, not the operator's: what there is can be found and read, and no key is handed out. */
+    log_warning("file ids are refused until the master's state can be written: keys start at %" PRIu64, s->next_key);
+    return 0;
 }
 
 int sequencer_open(const char *dir, struct loop *loop, struct work_pool *pool, struct sequencer **out)
@@ -241,6 +262,8 @@ int sequencer_keys(struct sequencer *s, uint64_t count, uint64_t *first)
     if (count == 0 || s->next_key > SEQUENCER_KEY_END - count)
         return count == 0 ? DFS_EINVAL : DFS_ENOSPC;
     if (s->next_key + count > s->written.key_ceiling) {
+        if (failed_just_now(s))
+            return DFS_EUNAVAILABLE;
         if (s->wanted.key_ceiling < s->next_key + count)
             raise_ceiling(s, s->next_key + count);
         start_write(s);

@@ -21,6 +21,9 @@
  * ever be handed out they need not be skipped, and one of them does not use the keys up. */
 #define SEQUENCER_KEY_END (1ull << 63)
 #define SEQUENCER_ID_BYTES 36
+/* A state that could not be written is tried again when someone wants it, but not sooner. */
+#define SEQUENCER_RETRY_MS 1000u
+#define SEQUENCER_TROUBLE_MAX 512
 
 struct sequencer;
 
@@ -31,12 +34,14 @@ struct sequencer_waiter {
 };
 
 /* Makes the folder when missing, takes its lock (DFS_EBUSY: another master runs there), reads the state or makes the first one.
- * Blocks.  A state that cannot be read is DFS_ECORRUPT and is left as it is. One log line says why. */
+ * Blocks.  A state that cannot be read is DFS_ECORRUPT and is left as it is.  One log line says why.  A disk that is full or broken
+ * is no error: who asks for keys is told of it until the state could be written. */
 int sequencer_open(const char *dir, struct loop *loop, struct work_pool *pool, struct sequencer **out);
 void sequencer_free(struct sequencer *s);
 
 /* Takes `count` keys in a row.  DFS_EAGAIN: none under the ceiling just now, wait and ask again; DFS_ETOOBIG; DFS_ENOSPC when
- * the keys are used up; DFS_ECANCELLED once stopped. */
+ * the keys are used up; DFS_EUNAVAILABLE: the state could not be written just now, sequencer_trouble() says why; DFS_ECANCELLED
+ * once stopped. */
 int sequencer_keys(struct sequencer *s, uint64_t count, uint64_t *first);
 
 /* Takes the next volume id.  It may be used only after the waiter's fn was called with 0.  Returns 0, and

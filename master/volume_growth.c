@@ -372,8 +372,11 @@ static void on_numbered(struct sequencer_waiter *w, int rc)
             a->pending--;
     }
     if (rc != 0) {
+        const char *why = sequencer_trouble(a->growth->grower->sequencer);
+
         a->failed = true;
-        snprintf(a->growth->trouble, sizeof a->growth->trouble, "cannot make volume %u: %s", a->volume_id, dfs_err_text(rc));
+        snprintf(a->growth->trouble, sizeof a->growth->trouble, "cannot make volume %u: %.400s", a->volume_id,
+                 why[0] != '\0' ? why : dfs_err_text(rc));
     }
     if (--a->pending == 0)
         finish_allocation(a);

@@ -298,6 +298,19 @@ def on_small_disk(size, options=()):
                     *options]
 
 
+def fill_up(path, leave_bytes=0):
+    """Takes what is free, to the last byte."""
+    with open(path, 'wb', buffering=0) as f:
+        with contextlib.suppress(OSError):
+            while True:
+                f.write(b'\1' * 65536)
+        with contextlib.suppress(OSError):
+            while True:
+                f.write(b'\1' * 512)
+        if leave_bytes:
+            f.truncate(f.tell() - leave_bytes)
+
+
 @waiting_case
 def g20_to_g25_full_disk():
     with small_disk('64m') as d:
@@ -353,6 +366,34 @@ def g20_to_g25_full_disk():
         c.equal('G23 SIGTERM', s.end(), 0)
 
 
+@waiting_case
+def g24_all_on_one_full_disk():
+    """Master and volumes share a disk that is full: both start, what is there can be read, and what is refused says why."""
+    with small_disk('48m') as d:
+        folder = temp_folder()  # its logs have to go somewhere
+        os.mkdir(os.path.join(d, 'data'))
+        os.symlink(os.path.join(d, 'data'), os.path.join(folder, 'data'))
+        options = ['-master.dir', os.path.join(d, 'm'), '-volume.minFreeSpace=1KiB', '-master.growth=1']
+        s = start(options, folder=folder)
+        ledger = Ledger()
+        put_many(s, ledger, 20, SEED)
+        before = [int(s.assign()['fid'].split(',')[1][:-8], 16) for _ in range(5)]
+        c.equal('G24 SIGTERM', s.end(), 0)
+        fill = os.path.join(d, 'fill')
+        fill_up(fill)
+        s = loaded(start(options, folder=folder, ports=s.ports, name='again'))
+        c.equal('G24 with the master on the full disk too: all is read', ledger.wrong(s.volume), [])
+        vid = next(iter(ledger.may))[1:].split(',')[0]
+        c.ok('G24 and looked up', f'"{vid}"' in ask(s.master, f'/dir/lookup?volumeId={vid}')[2].decode())
+        reason = s.assign().get('error', '')
+        c.ok('G24 an assign says what cannot be written, and why', 'state' in reason and 'no space' in reason, reason)
+        os.unlink(fill)
+        wait_for('assigns again without a restart', lambda: 'fid' in s.assign(), 30)
+        after = int(s.assign()['fid'].split(',')[1][:-8], 16)
+        c.ok('G24 no key is handed out twice', after > max(before), (before, after))
+        c.equal('G24 SIGTERM of both', s.end(), 0)
+
+
 @case
 def g20_many_volumes_garbage():
     """One volume, half garbage, without room for its copy."""
@@ -371,12 +412,7 @@ def g20_many_volumes_garbage():
             else:
                 ledger.wrote(p, ask(s.volume, p)[2])
         fill = os.path.join(d, 'fill')
-        with open(fill, 'wb', buffering=0) as f:
-            try:
-                while True:
-                    f.write(b'\1' * 65536)
-            except OSError:
-                pass
+        fill_up(fill)
         results = vacuum(s.master)
         c.ok('G20 without room it is refused with the reason', results and 'vacuumed' not in results[0]['Outcome'], results)
         c.equal('G20 every live file is intact', ledger.wrong(s.volume), [])

@@ -14,6 +14,7 @@
 #include "master/sequencer.h"
 #include "needle/check.h"
 #include "needle/err.h"
+#include "net/clock.h"
 #include "net/rand.h"
 #include "tests/support/tmpdir.h"
 
@@ -316,23 +317,95 @@ static void a_state_that_cannot_be_read_is_left_alone(void **state)
     free(path);
 }
 
+/* A folder where the temporary file should be: no write can succeed, while all else in the folder works. */
+static char *break_writes(struct rig *r)
+{
+    char *path = tmpdir_path(r->dir, "state.tmp");
+
+    assert_int_equal(mkdir(path, 0700), 0);
+    return path;
+}
+
+static void mend_writes(char *path)
+{
+    assert_int_equal(rmdir(path), 0);
+    free(path);
+}
+
+/* The next demand tries only after the pause. */
+static int wait_after_pause(struct rig *r, uint64_t count)
+{
+    uint64_t first = 0;
+
+    clock_sleep_ms(SEQUENCER_RETRY_MS + 1);
+    assert_int_equal(sequencer_keys(r->seq, count, &first), DFS_EAGAIN);
+    return wait_written(r);
+}
+
 static void a_failed_write_hands_nothing_out_and_heals(void **state)
 {
     struct rig *r = *state;
-    char *state_path = tmpdir_path(r->dir, "state.tmp");
+    char *broken = break_writes(r);
     uint64_t first = 0;
 
-    /* A folder where the temporary file should be: no write can succeed. */
-    assert_int_equal(mkdir(state_path, 0700), 0);
     assert_int_equal(sequencer_keys(r->seq, 2 * SEQUENCER_BLOCK, &first), DFS_EAGAIN);
     assert_int_not_equal(wait_written(r), 0);
-    assert_int_equal(sequencer_keys(r->seq, 2 * SEQUENCER_BLOCK, &first), DFS_EAGAIN);
     assert_string_not_equal(sequencer_trouble(r->seq), "");
-    assert_int_not_equal(wait_written(r), 0);
-    assert_int_equal(rmdir(state_path), 0);
+    assert_int_not_equal(wait_after_pause(r, 2 * SEQUENCER_BLOCK), 0);
+    mend_writes(broken);
+    assert_int_equal(wait_after_pause(r, 2 * SEQUENCER_BLOCK), 0);
     take(r, 2 * SEQUENCER_BLOCK);
     assert_string_equal(sequencer_trouble(r->seq), "");
-    free(state_path);
+}
+
+/* As on a full disk: the master starts, knows what it knew, and hands no key out until one write worked; none twice then. */
+static void a_start_without_a_write_refuses_keys_until_one_works(void **state)
+{
+    struct rig *r = *state;
+    uint64_t greatest = take(r, 7) + 6, first = 0;
+    char id[SEQUENCER_ID_BYTES + 1], *broken;
+
+    sequencer_saw_volume(r->seq, 17);
+    assert_int_equal(wait_written(r), 0);
+    snprintf(id, sizeof id, "%s", sequencer_cluster_id(r->seq));
+    rig_close(r);
+    broken = break_writes(r);
+    for (int i = 0; i < 3; i++) {
+        rig_open(r);
+        assert_string_equal(sequencer_cluster_id(r->seq), id);
+        assert_int_equal(sequencer_max_volume_id(r->seq), 17);
+        assert_string_not_equal(sequencer_trouble(r->seq), "");
+        assert_int_not_equal(wait_after_pause(r, 1), 0);
+        assert_int_not_equal(sequencer_keys(r->seq, 1, &first), 0);
+        if (i < 2)
+            rig_close(r);
+    }
+    mend_writes(broken);
+    assert_int_equal(wait_after_pause(r, 1), 0);
+    assert_true(take(r, 1) > greatest);
+    greatest = take(r, 1);
+    rig_close(r);
+    rig_open(r);
+    assert_true(take(r, 1) > greatest);
+}
+
+/* The first start of all. */
+static void a_first_start_without_a_write_begins_at_one(void **state)
+{
+    struct rig *r = *state;
+    char *path = tmpdir_path(r->dir, "state"), *broken;
+    uint64_t first = 0;
+
+    rig_close(r);
+    unlink(path);
+    broken = break_writes(r);
+    rig_open(r);
+    assert_int_not_equal(sequencer_keys(r->seq, 1, &first), 0);
+    assert_int_equal(strlen(sequencer_cluster_id(r->seq)), SEQUENCER_ID_BYTES);
+    mend_writes(broken);
+    assert_int_equal(wait_after_pause(r, 1), 0);
+    assert_int_equal(take(r, 1), 1);
+    free(path);
 }
 
 static void files_are_not_for_everyone(void **state)
@@ -356,7 +429,8 @@ int main(void)
         TEST(volume_ids_are_on_the_disk_before_use), TEST(one_folder_takes_one_master),
         TEST(a_state_that_cannot_be_read_is_left_alone), TEST(a_failed_write_hands_nothing_out_and_heals),
         TEST(files_are_not_for_everyone), TEST(at_the_last_key_it_ends), TEST(who_went_away_is_not_called),
-        TEST(a_stop_calls_who_waits_and_nobody_later),
+        TEST(a_stop_calls_who_waits_and_nobody_later), TEST(a_start_without_a_write_refuses_keys_until_one_works),
+        TEST(a_first_start_without_a_write_begins_at_one),
     };
 
     if (rand_init() != 0)
