@@ -208,6 +208,7 @@ int disk_location_open(struct store *store, uint32_t index, const char *dir, uin
         disk_location_free(loc);
         return rc;
     }
+    location_ballast_adopt(loc);
     disk_location_check(loc);
     *out = loc;
     return 0;
@@ -406,41 +407,6 @@ unsigned disk_location_offset_width(struct disk_location *loc)
     return any4 && !any5 ? 4 : asked;
 }
 
-/* ---- ballast ---- */
-
-bool location_ballast_release(struct disk_location *loc)
-{
-    char path[VOLUME_PATH_MAX];
-
-    if (!atomic_exchange(&loc->ballast, false) || path_in(loc, LOCATION_BALLAST_NAME, path) != 0)
-        return false;
-    if (disk_unlink(path) != 0) {
-        log_error("cannot give back the reserve '%s': %s", path, strerror(errno));
-        return false;
-    }
-    log_warning("data folder '%s' is full: its reserve of %u bytes is given to deletes", loc->dir_as_given,
-                LOCATION_BALLAST_BYTES);
-    return true;
-}
-
-/* Blocks that belong to a file of size 0: gone with one unlink. */
-static void ballast_setup(struct disk_location *loc)
-{
-    char path[VOLUME_PATH_MAX];
-    int fd = -1;
-    int rc = path_in(loc, LOCATION_BALLAST_NAME, path);
-
-    if (rc == 0)
-        rc = disk_open(path, O_RDWR | O_CREAT, &fd);
-    if (rc == 0)
-        rc = disk_preallocate(fd, 0, LOCATION_BALLAST_BYTES);
-    disk_close(&fd);
-    if (rc == 0)
-        atomic_store(&loc->ballast, true);
-    else
-        (void)disk_unlink(path); /* half a reserve is none; tried again at the next check */
-}
-
 /* ---- the periodic look ---- */
 
 int disk_location_verify(struct disk_location *loc)
@@ -505,8 +471,8 @@ static bool judge_space(struct disk_location *loc)
     if (ask_space(loc, &space) != 0)
         return was;
     low = below(o, &space, was ? 25 : 0);
-    if (!low && !atomic_load(&loc->ballast) && space.free_bytes > 8 * (uint64_t)LOCATION_BALLAST_BYTES)
-        ballast_setup(loc);
+    if (!low)
+        location_ballast_setup(loc, space.free_bytes);
     if (low == was)
         return low;
     atomic_store(&loc->low_space, low);

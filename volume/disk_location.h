@@ -22,7 +22,7 @@
 
 #define LOCATION_LOCK_NAME "dfs.lock"
 #define LOCATION_UUID_NAME "vol_dir.uuid"
-/* Blocks held back so that deletes and a small vacuum still go through on a full disk: 262,144 tombstones. */
+/* Blocks held back so that deletes and a small vacuum still go through on a full disk: 262,144 tombstones at most. */
 #define LOCATION_BALLAST_NAME "dfs.ballast"
 #define LOCATION_BALLAST_BYTES (8u << 20)
 /* How old figures of the file system may be. */
@@ -55,7 +55,7 @@ struct disk_location {
     pthread_mutex_t lock;           /* space and its age */
     struct disk_space space;        /* as last asked for */
     uint64_t space_at_ms;           /* 0 = never */
-    atomic_bool ballast;            /* the file is there */
+    _Atomic uint64_t ballast_bytes; /* held back; 0 = there is no reserve */
     atomic_bool no_room_told;       /* "no room to preallocate" is said once */
     uint32_t identity_cursor;       /* next volume whose file is looked at */
     _Atomic uint64_t loaded, to_load;
@@ -85,6 +85,12 @@ int disk_location_verify(struct disk_location *loc);
 /* Gives the reserve back to the file system, for tombstones on a full disk.  True: there was one, try again.  It is set up again
  * by disk_location_check() once there is room.  Writer or maintenance thread. */
 bool location_ballast_release(struct disk_location *loc);
+/* At opening: a reserve that is there already is ours, however little is free. */
+void location_ballast_adopt(struct disk_location *loc);
+/* Makes one of LOCATION_BALLAST_BYTES, less where less is free, none where there is one.  Maintenance, and at opening. */
+void location_ballast_setup(struct disk_location *loc, uint64_t free_bytes);
+/* What location_ballast_release() would give.  Any thread. */
+uint64_t location_ballast_bytes(const struct disk_location *loc);
 /* 4 when the location holds volumes and all have 4-byte offsets, else as the store's options say. */
 unsigned disk_location_offset_width(struct disk_location *loc);
 void disk_location_stop(struct disk_location *loc);

@@ -394,6 +394,32 @@ def g24_all_on_one_full_disk():
         c.equal('G24 SIGTERM of both', s.end(), 0)
 
 
+@waiting_case
+def g23_deletes_after_a_restart():
+    """The reserve for deletes outlives the process, and a small disk has one too."""
+    for size in ('100m', '24m'):
+        with small_disk(size) as d:
+            folder, options = on_small_disk(d)
+            os.symlink(d, os.path.join(folder, 'data'))
+            s = start(options, folder=folder)
+            reserve = os.path.join(d, 'dfs.ballast')
+            ledger = Ledger()
+            paths = put_many(s, ledger, 300, SEED, 200, 800)
+            held = os.stat(reserve).st_blocks * 512
+            c.ok(f'G23 a disk of {size} has a reserve', held >= 256 << 10, held)
+            s.kill()
+            fill_up(os.path.join(d, 'fill'))
+            s = loaded(start(options, folder=folder, ports=s.ports, name='again'))
+            fill_up(os.path.join(d, 'fill2'))
+            got = [status_of(s, p, method='DELETE') for p in paths[::2]]
+            c.equal(f'G23 deletes after a restart on a full disk of {size}', set(got), {202})
+            for p in paths[::2]:
+                ledger.deleted(p)
+            c.equal('G23 and they hold', ledger.wrong(s.volume), [])
+            c.ok('G23 the reserve was for them', 'reserve' in s.log_text())
+            c.equal('G23 SIGTERM', s.end(), 0)
+
+
 @case
 def g20_many_volumes_garbage():
     """One volume, half garbage, without room for its copy."""

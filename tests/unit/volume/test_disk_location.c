@@ -479,7 +479,7 @@ static void test_ballast(void **state)
 
     (void)state;
     assert_int_equal(open_dirs(dirs, 1, &s), 0);
-    if (!atomic_load(&s->locations[0]->ballast)) { /* no room here, or a file system without fallocate */
+    if (location_ballast_bytes(s->locations[0]) == 0) { /* no room here, or a file system without fallocate */
         assert_false(location_ballast_release(s->locations[0]));
         vrig_close(s);
         return;
@@ -491,6 +491,53 @@ static void test_ballast(void **state)
     assert_false(location_ballast_release(s->locations[0]));
     store_maintain(s);
     assert_true(vrig_exists(dir, LOCATION_BALLAST_NAME));
+    vrig_close(s);
+}
+
+/* A start on a full disk finds the reserve of the process before it, and deletes get it. */
+static void test_ballast_is_adopted(void **state)
+{
+    const char *dirs[] = {dir};
+    struct store *s;
+    uint64_t bytes;
+
+    (void)state;
+    assert_int_equal(open_dirs(dirs, 1, &s), 0);
+    bytes = location_ballast_bytes(s->locations[0]);
+    vrig_close(s);
+    if (bytes == 0)
+        return;
+    fault_install(NULL);
+    fault_add(&(struct fault_rule){.calls = FAULT(FAULT_STATVFS) | FAULT(FAULT_FALLOCATE), .every = 1, .err = ENOSPC});
+    assert_int_equal(open_dirs(dirs, 1, &s), 0);
+    assert_int_equal(location_ballast_bytes(s->locations[0]), bytes);
+    assert_true(location_ballast_release(s->locations[0]));
+    assert_false(vrig_exists(dir, LOCATION_BALLAST_NAME));
+    vrig_close(s);
+    fault_remove();
+}
+
+/* Not more than an eighth of what is free, none where that is next to nothing. */
+static void test_ballast_of_small_disks(void **state)
+{
+    static const struct {
+        uint64_t free_bytes, want_bytes;
+    } cases[] = {{0, 0}, {2 << 20, 256 << 10}, {(2 << 20) - 1, 0}, {30 << 20, 3932160}, {64 << 20, 8 << 20}, {1ull << 40, 8 << 20}};
+    const char *dirs[] = {dir};
+    struct store *s;
+
+    (void)state;
+    assert_int_equal(open_dirs(dirs, 1, &s), 0);
+    if (!location_ballast_release(s->locations[0])) {
+        vrig_close(s);
+        return;
+    }
+    for (size_t i = 0; i < sizeof cases / sizeof cases[0]; i++) {
+        location_ballast_setup(s->locations[0], cases[i].free_bytes);
+        assert_int_equal(location_ballast_bytes(s->locations[0]), cases[i].want_bytes);
+        assert_int_equal(vrig_exists(dir, LOCATION_BALLAST_NAME), cases[i].want_bytes != 0);
+        assert_int_equal(location_ballast_release(s->locations[0]), cases[i].want_bytes != 0);
+    }
     vrig_close(s);
 }
 
@@ -516,6 +563,8 @@ int main(void)
         T(test_low_space_comes_and_goes),
         T(test_slots),
         T(test_ballast),
+        T(test_ballast_is_adopted),
+        T(test_ballast_of_small_disks),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
