@@ -23,6 +23,8 @@
 #define COMPACT_TIMEOUT_MS_PER_GB 180000u
 #define REPLICAS_MAX GROWTH_COPIES_MAX
 #define RESULTS_KEPT 32
+/* Of what a volume server says of a failure. */
+#define MESSAGE_MAX 160u
 /* Failing volumes that the status names. */
 #define FAILING_SHOWN 100u
 
@@ -80,7 +82,7 @@ static void note(struct vacuum_run *r, double garbage, uint64_t before, uint64_t
 static void fail(struct vacuum_run *r, const char *node, const char *what, struct bytes message)
 {
     r->failed = true;
-    snprintf(r->why, sizeof r->why, "%s at %.40s: %.*s", what, node, (int)(message.n < 80 ? message.n : 80),
+    snprintf(r->why, sizeof r->why, "%s at %.40s: %.*s", what, node, (int)(message.n < MESSAGE_MAX ? message.n : MESSAGE_MAX),
              message.n != 0 ? message.p : "");
 }
 

@@ -10,7 +10,7 @@
 #include <stdint.h>
 
 #define VACUUM_BACKOFF_MAX_MS ((uint64_t)24 * 3600 * 1000)
-#define VACUUM_WHY_BYTES 96u
+#define VACUUM_WHY_BYTES 240u
 
 struct vacuum_backoff {
     uint32_t failures; /* in a row */

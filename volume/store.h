@@ -122,17 +122,18 @@ int store_vacuum_check(struct store *s, uint32_t volume_id, double *garbage_rati
 struct vacuum_outcome {
     uint64_t dat_bytes;
     bool read_only;
-    char why[192]; /* it was refused: that it is another run's, or nobody's; "" otherwise */
+    char why[192]; /* it was refused: that it is another run's, or nobody's, or that there is no room; "" otherwise */
 };
 
 /* A run is told from others by its token, which whoever starts it chooses and names again in commit and cleanup.  0 = whoever asks
  * knows of no tokens (masters of the peer): a commit or cleanup then means whatever run there is.
  *
  * Copies the live needles beside the volume; progress(arg, bytes) may be NULL and its non-zero return cancels.  Checks room first
- * (DFS_ENOSPC).  A run that is under way: DFS_EBUSY; so is a finished copy to a caller without a token.  With one, the copy is
+ * (DFS_ENOSPC, with the figures in *out, which may be NULL); where only the location's reserve makes enough, it is given up for
+ * this.  A run that is under way: DFS_EBUSY; so is a finished copy to a caller without a token.  With one, the copy is
  * taken for that of a master that is gone: it is dropped, and a late commit of it refused. */
 int store_vacuum_compact(struct store *s, uint32_t volume_id, uint64_t token, int (*progress)(void *arg, uint64_t bytes),
-                         void *arg);
+                         void *arg, struct vacuum_outcome *out);
 /* Catches up and swaps.  Without a finished copy of this run: DFS_ESTALE.  out may be NULL. */
 int store_vacuum_commit(struct store *s, uint32_t volume_id, uint64_t token, struct vacuum_outcome *out);
 /* Gives the run up and removes what it left.  DFS_ESTALE when there is another one; DFS_EBUSY while it commits. */

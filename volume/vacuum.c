@@ -21,7 +21,7 @@
 #include "volume/store.h"
 #include "volume/vacuum_run.h"
 
-/* On top of the live records: rows, and what is written meanwhile. */
+/* On top of the copy, where it can be had: for what is written meanwhile. */
 #define ROOM_MARGIN_BYTES (4u << 20)
 /* So little may be left to catch up with while writes wait. */
 #define LAST_ROUND_BYTES (256u << 10)
@@ -358,21 +358,34 @@ void vacuum_drop(struct volume *v)
 
 /* ---- compact ---- */
 
-static int check_room(const struct vacuum *r)
+/* What the copy may need, without what is written meanwhile. */
+static uint64_t copy_bytes(const struct vacuum *r)
 {
     struct needle_map_stats stats;
-    struct disk_space space;
-    uint64_t need = ROOM_MARGIN_BYTES;
-    int rc = disk_space(r->volume->location->dir, &space);
 
-    if (rc != 0)
-        return rc;
     needle_map_stats(r->gen->map, &stats);
-    need += stats.live_bytes + stats.live_count * (NEEDLE_TOMBSTONE_MAX + NEEDLE_ALIGN + IDX_ROW_BYTES_MAX);
-    if (space.free_bytes >= need)
+    return SUPERBLOCK_BYTES + stats.live_bytes +
+           stats.live_count * (NEEDLE_TOMBSTONE_MAX + NEEDLE_ALIGN + IDX_ROW_BYTES_MAX);
+}
+
+/* A disk with room to spare keeps its reserve and some more.  On a full one the last bytes are for this: the copy gives back more
+ * than it takes, and without it nothing ever would. */
+static int check_room(const struct vacuum *r, struct vacuum_outcome *out)
+{
+    struct disk_location *loc = r->volume->location;
+    struct disk_space space;
+    uint64_t need = copy_bytes(r), reserve = location_ballast_bytes(loc);
+    int rc = disk_space(loc->dir, &space);
+
+    if (rc != 0 || space.free_bytes >= need + ROOM_MARGIN_BYTES)
+        return rc;
+    if (space.free_bytes >= need || (space.free_bytes + reserve >= need && location_ballast_release(loc))) {
+        log_info("vacuum of '%s' with the last %" PRIu64 " bytes of '%s', %" PRIu64 " of them held back for this: its copy may "
+                 "need %" PRIu64, r->volume->base, space.free_bytes + reserve, loc->dir_as_given, reserve, need);
         return 0;
-    log_warning("no vacuum of '%s': %" PRIu64 " bytes free, its copy may need %" PRIu64, r->volume->base, space.free_bytes,
-                need);
+    }
+    (void)snprintf(out->why, sizeof out->why, "no space left: the copy may need %" PRIu64 " bytes, %" PRIu64 " are free and %" PRIu64
+                   " held back for it", need, space.free_bytes, reserve);
     return DFS_ENOSPC;
 }
 
@@ -392,9 +405,9 @@ static int catch_up(struct vacuum *r)
     return rc;
 }
 
-static int compact(struct vacuum *r)
+static int compact(struct vacuum *r, struct vacuum_outcome *out)
 {
-    int rc = check_room(r);
+    int rc = check_room(r, out);
 
     if (rc == 0)
         rc = vacuum_copy_open(r);
@@ -408,13 +421,16 @@ static int compact(struct vacuum *r)
 }
 
 int store_vacuum_compact(struct store *s, uint32_t volume_id, uint64_t token, int (*progress)(void *arg, uint64_t bytes),
-                         void *arg)
+                         void *arg, struct vacuum_outcome *out)
 {
     struct volume *v = store_get(s, volume_id);
     struct vacuum *r = NULL;
     uint64_t start_ns = clock_mono_ns(), before, after;
+    struct vacuum_outcome told = {0};
     int rc;
 
+    if (out != NULL)
+        *out = told;
     if (v == NULL)
         return DFS_ENOVOLUME;
     rc = run_new(v, &r);
@@ -431,14 +447,17 @@ int store_vacuum_compact(struct store *s, uint32_t volume_id, uint64_t token, in
         volume_unref(v);
         return rc;
     }
-    rc = compact(r);
+    rc = compact(r, &told);
+    if (out != NULL)
+        *out = told;
     /* Its argument lives as long as this call; the commit copies too, for another caller. */
     r->progress = NULL;
     r->progress_arg = NULL;
     before = r->dat_end;
     after = r->dat_bytes;
     if (rc != 0) {
-        log_warning("vacuum of '%s' given up after %" PRIu64 " bytes: %s", v->base, after, dfs_err_text(rc));
+        log_warning("vacuum of '%s' given up after %" PRIu64 " bytes: %s", v->base, after,
+                    told.why[0] != '\0' ? told.why : dfs_err_text(rc));
         give_up(r);
     } else {
         log_info("vacuum of '%s': %" PRIu64 " of %" PRIu64 " bytes copied in %" PRIu64 " ms", v->base, after, before,

@@ -339,9 +339,11 @@ static void run_vacuum_compact(struct job *j)
     j->progress_msg.run = on_progress;
     /* What it says of preallocation is not asked: the copy is sized to what is live, and a whole volume's room asked for and not
      * had would fail again and again. */
-    j->rc = store_vacuum_compact(j->s->store, q->volume_id, q->run_token, vacuum_progress, j);
+    struct vacuum_outcome out;
+    j->rc = store_vacuum_compact(j->s->store, q->volume_id, q->run_token, vacuum_progress, j, &out);
+    snprintf(j->error, sizeof j->error, "%s", out.why);
     if (j->rc != 0)
-        log_warning("cannot compact volume %u: %s", q->volume_id, dfs_err_text(j->rc));
+        log_warning("cannot compact volume %u: %s", q->volume_id, out.why[0] != '\0' ? out.why : dfs_err_text(j->rc));
 }
 
 static void reply_vacuum_compact(struct job *j)

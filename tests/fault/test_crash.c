@@ -227,7 +227,7 @@ static void *vacuum_main(void *arg)
 
     for (uint32_t i = 0; !atomic_load(&r->stop); i++) {
         uint32_t id = 1 + i % VOLUMES;
-        if (store_vacuum_compact(r->e.store, id, 0, NULL, NULL) == 0 &&
+        if (store_vacuum_compact(r->e.store, id, 0, NULL, NULL, NULL) == 0 &&
             store_vacuum_commit(r->e.store, id, 0, NULL) == 0)
             r->vacuums++;
     }

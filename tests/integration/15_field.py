@@ -308,7 +308,7 @@ def fill_up(path, leave_bytes=0):
             while True:
                 f.write(b'\1' * 512)
         if leave_bytes:
-            f.truncate(f.tell() - leave_bytes)
+            f.truncate(max(0, f.tell() - leave_bytes))
 
 
 @waiting_case
@@ -420,6 +420,30 @@ def g23_deletes_after_a_restart():
             c.equal('G23 SIGTERM', s.end(), 0)
 
 
+@waiting_case
+def g20_vacuum_with_the_last_bytes():
+    """Nothing is free; what is left alive fits into what was held back: a vacuum gives the rest back, with no operator."""
+    with small_disk('48m') as d:
+        folder, options = on_small_disk(d, ['-master.growth=1'])
+        os.symlink(d, os.path.join(folder, 'data'))
+        s = start(options, folder=folder)
+        ledger = Ledger()
+        keep = put_many(s, ledger, 50, SEED, 10000, 30000)
+        go = put_many(s, ledger, 20, SEED, 900000, 1000000)
+        fill_up(os.path.join(d, 'fill'))
+        got = {status_of(s, p, method='DELETE') for p in go}
+        c.equal('G20 deletes on the full disk', got, {202})
+        for p in go:
+            ledger.deleted(p)
+        fill_up(os.path.join(d, 'fill2'), 2 << 20)  # what of the reserve was given to the deletes, if it was, but for the copy's room
+        results = vacuum(s.master)
+        c.ok('G20 the last bytes are tried', results and results[0]['Outcome'] == 'vacuumed', results)
+        c.equal('G20 and nothing is lost', ledger.wrong(s.volume), [])
+        c.ok('G20 there is room again', s.put(b'after') is not None)
+        c.equal('G20 no leftovers', [f for f in os.listdir(d) if f.endswith(('.cpd', '.cpx', '.cpc'))], [])
+        c.equal('G20 SIGTERM', s.end(), 0)
+
+
 @case
 def g20_many_volumes_garbage():
     """One volume, half garbage, without room for its copy."""
@@ -440,7 +464,7 @@ def g20_many_volumes_garbage():
         fill = os.path.join(d, 'fill')
         fill_up(fill)
         results = vacuum(s.master)
-        c.ok('G20 without room it is refused with the reason', results and 'vacuumed' not in results[0]['Outcome'], results)
+        c.ok('G20 without room it is refused with the reason', results and 'the copy may need' in results[0]['Outcome'], results)
         c.equal('G20 every live file is intact', ledger.wrong(s.volume), [])
         c.equal('G20 no leftovers', [f for f in os.listdir(d) if f.endswith(('.cpd', '.cpx', '.cpc'))], [])
         os.unlink(fill)

@@ -469,7 +469,7 @@ static void test_held_generation(void **state)
 
 static void vacuum(struct fixture *f)
 {
-    assert_int_equal(store_vacuum_compact(f->e.store, VOLUME, 0, NULL, NULL), 0);
+    assert_int_equal(store_vacuum_compact(f->e.store, VOLUME, 0, NULL, NULL, NULL), 0);
     assert_int_equal(store_vacuum_commit(f->e.store, VOLUME, 0, NULL), 0);
 }
 
@@ -488,7 +488,7 @@ static void test_after_vacuum(void **state)
     all_is_served(f);
     assert_true(v->ldb_other);
     /* A copy that is thrown away must not make it forget where its map is. */
-    assert_int_equal(store_vacuum_compact(f->e.store, VOLUME, 0, NULL, NULL), 0);
+    assert_int_equal(store_vacuum_compact(f->e.store, VOLUME, 0, NULL, NULL, NULL), 0);
     assert_int_equal(store_vacuum_cleanup(f->e.store, VOLUME, 0, NULL), 0);
     assert_true(v->ldb_other);
     vacuum(f);
@@ -510,7 +510,7 @@ static void test_vacuum_meets_it(void **state)
     struct volume_gen *g;
     int rc;
 
-    assert_int_equal(store_vacuum_compact(f->e.store, VOLUME, 0, NULL, NULL), 0);
+    assert_int_equal(store_vacuum_compact(f->e.store, VOLUME, 0, NULL, NULL, NULL), 0);
     v = store_get(f->e.store, VOLUME);
     g = volume_gen_ref(v);
     volume_map_suspect(g);
@@ -523,7 +523,7 @@ static void test_vacuum_meets_it(void **state)
     engine_close(&f->e);
     damage(f, ".ldb", ".ldb", FLIP_EVERY_64);
     reopen(f);
-    rc = store_vacuum_compact(f->e.store, VOLUME, 0, NULL, NULL);
+    rc = store_vacuum_compact(f->e.store, VOLUME, 0, NULL, NULL, NULL);
     assert_int_equal(rc, DFS_ELOADING);
     store_load_wait(f->e.store);
     assert_int_equal(rebuilds(f), 1);

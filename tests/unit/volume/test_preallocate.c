@@ -205,7 +205,7 @@ static void a_vacuum_leaves_none(void **state)
         put(f, key, LARGE_BYTES);
     for (uint64_t key = 1; key < 8; key++)
         assert_int_equal(engine_delete(&f->e, fid_of(key)), 0);
-    assert_int_equal(store_vacuum_compact(f->e.store, VOLUME, 0, NULL, NULL), 0);
+    assert_int_equal(store_vacuum_compact(f->e.store, VOLUME, 0, NULL, NULL, NULL), 0);
     assert_int_equal(store_vacuum_commit(f->e.store, VOLUME, 0, NULL), 0);
     assert_int_equal(ahead(f), 0);
     put(f, 20, LARGE_BYTES);

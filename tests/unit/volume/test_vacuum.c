@@ -10,6 +10,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/statvfs.h>
 #include <unistd.h>
 
 #include <cmocka.h>
@@ -175,7 +176,7 @@ static int vacuum(struct fixture *f)
     for (int i = 0; rc == DFS_EBUSY && i < BUSY_TRIES; i++) {
         if (i > 0)
             clock_sleep_ms(100);
-        rc = store_vacuum_compact(f->e.store, VOLUME, 0, NULL, NULL);
+        rc = store_vacuum_compact(f->e.store, VOLUME, 0, NULL, NULL, NULL);
     }
     return rc != 0 ? rc : store_vacuum_commit(f->e.store, VOLUME, 0, NULL);
 }
@@ -193,7 +194,7 @@ static void live_stays_and_dead_goes(void **state)
     before = info(f);
     assert_int_equal(store_vacuum_check(f->e.store, VOLUME, &ratio), 0);
     assert_true(ratio > 0.3 && ratio < 1);
-    assert_int_equal(store_vacuum_compact(f->e.store, VOLUME, 0, NULL, NULL), 0);
+    assert_int_equal(store_vacuum_compact(f->e.store, VOLUME, 0, NULL, NULL, NULL), 0);
     assert_true(exists(f, VACUUM_DAT_SUFFIX));
     assert_int_equal(store_vacuum_commit(f->e.store, VOLUME, 0, &out), 0);
     after = info(f);
@@ -224,7 +225,7 @@ static void writes_between_copy_and_commit_are_in_it(void **state)
     struct fixture *f = *state;
 
     fill(f);
-    assert_int_equal(store_vacuum_compact(f->e.store, VOLUME, 0, NULL, NULL), 0);
+    assert_int_equal(store_vacuum_compact(f->e.store, VOLUME, 0, NULL, NULL, NULL), 0);
     put(f, 1);   /* overwritten */
     del(f, 3);   /* deleted */
     put(f, 6);   /* was deleted */
@@ -314,7 +315,7 @@ static void every_version_is_kept(void **state)
         assert_int_equal(engine_put(&f->e, b, f->data, 1200000), 0);
         assert_int_equal(engine_put(&f->e, c, f->data, 10), 0);
         assert_int_equal(engine_delete(&f->e, a), 0);
-        assert_int_equal(store_vacuum_compact(f->e.store, id, 0, NULL, NULL), 0);
+        assert_int_equal(store_vacuum_compact(f->e.store, id, 0, NULL, NULL, NULL), 0);
         assert_int_equal(store_vacuum_commit(f->e.store, id, 0, NULL), 0);
         v = store_get(f->e.store, id);
         volume_info_get(v, &i);
@@ -376,7 +377,7 @@ static void the_expired_go(void **state)
     for (uint64_t key = 1; key <= 40; key++)
         assert_int_equal(put_ttl(f, key, key % 2 == 0 ? 1 : 100, key == 8 || key == 9 ? 1300000 : 300), 0);
     __atomic_store_n(&wall_shift_ns, 120ull * 1000000000u, __ATOMIC_RELAXED);
-    assert_int_equal(store_vacuum_compact(f->e.store, VOLUME, 0, NULL, NULL), 0);
+    assert_int_equal(store_vacuum_compact(f->e.store, VOLUME, 0, NULL, NULL, NULL), 0);
     assert_int_equal(put_ttl(f, 2, 50, 77), 0);
     assert_int_equal(engine_delete(&f->e, fid_of(4)), 0);
     assert_int_equal(store_vacuum_commit(f->e.store, VOLUME, 0, NULL), 0);
@@ -501,7 +502,7 @@ static void room_that_ran_out_is_given_back(void **state)
     assert_int_equal(engine_put(&f->e, kept, f->data, 5000), 0);
     assert_int_equal(engine_put(&f->e, gone, f->data, 50000), 0);
     assert_int_equal(engine_delete(&f->e, gone), 0);
-    assert_int_equal(store_vacuum_compact(f->e.store, id, 0, NULL, NULL), 0);
+    assert_int_equal(store_vacuum_compact(f->e.store, id, 0, NULL, NULL, NULL), 0);
     fault_install(&half);
     assert_int_equal(store_vacuum_commit(f->e.store, id, 0, NULL), 0);
     fault_install(NULL);
@@ -520,15 +521,15 @@ static void order_is_kept(void **state)
 
     fill(f);
     assert_int_equal(store_vacuum_commit(f->e.store, VOLUME, 0, NULL), DFS_ESTALE);
-    assert_int_equal(store_vacuum_compact(f->e.store, VOLUME, 0, NULL, NULL), 0);
-    assert_int_equal(store_vacuum_compact(f->e.store, VOLUME, 0, NULL, NULL), DFS_EBUSY);
+    assert_int_equal(store_vacuum_compact(f->e.store, VOLUME, 0, NULL, NULL, NULL), 0);
+    assert_int_equal(store_vacuum_compact(f->e.store, VOLUME, 0, NULL, NULL, NULL), DFS_EBUSY);
     assert_int_equal(store_vacuum_cleanup(f->e.store, VOLUME, 0, NULL), 0);
     assert_true(no_leftovers(f));
     assert_int_equal(store_vacuum_commit(f->e.store, VOLUME, 0, NULL), DFS_ESTALE);
     assert_int_equal(vacuum(f), 0);
     assert_int_equal(store_vacuum_commit(f->e.store, VOLUME, 0, NULL), DFS_ESTALE);
     assert_int_equal(store_vacuum_cleanup(f->e.store, VOLUME, 0, NULL), 0);
-    assert_int_equal(store_vacuum_compact(f->e.store, 99, 0, NULL, NULL), DFS_ENOVOLUME);
+    assert_int_equal(store_vacuum_compact(f->e.store, 99, 0, NULL, NULL, NULL), DFS_ENOVOLUME);
     assert_int_equal(store_vacuum_commit(f->e.store, 99, 0, NULL), DFS_ENOVOLUME);
     check_all(f);
 }
@@ -542,9 +543,9 @@ static void a_commit_belongs_to_its_run(void **state)
 
     fill(f);
     revision = info(f).compact_revision;
-    assert_int_equal(store_vacuum_compact(f->e.store, VOLUME, 11, NULL, NULL), 0);
-    assert_int_equal(store_vacuum_compact(f->e.store, VOLUME, 11, NULL, NULL), DFS_EBUSY);
-    assert_int_equal(store_vacuum_compact(f->e.store, VOLUME, 0, NULL, NULL), DFS_EBUSY);
+    assert_int_equal(store_vacuum_compact(f->e.store, VOLUME, 11, NULL, NULL, NULL), 0);
+    assert_int_equal(store_vacuum_compact(f->e.store, VOLUME, 11, NULL, NULL, NULL), DFS_EBUSY);
+    assert_int_equal(store_vacuum_compact(f->e.store, VOLUME, 0, NULL, NULL, NULL), DFS_EBUSY);
     assert_int_equal(store_vacuum_commit(f->e.store, VOLUME, 12, &out), DFS_ESTALE);
     assert_string_equal(out.why, "the commit of run 000000000000000c of the vacuum of volume 3 is refused: the copy there is that "
                                  "of run 000000000000000b");
@@ -552,7 +553,7 @@ static void a_commit_belongs_to_its_run(void **state)
     assert_non_null(strstr(out.why, "the cleanup of run 000000000000000c"));
     assert_true(exists(f, VACUUM_DAT_SUFFIX));
     /* A second master begins anew; what the first one still has to say comes too late. */
-    assert_int_equal(store_vacuum_compact(f->e.store, VOLUME, 12, NULL, NULL), 0);
+    assert_int_equal(store_vacuum_compact(f->e.store, VOLUME, 12, NULL, NULL, NULL), 0);
     assert_int_equal(store_vacuum_commit(f->e.store, VOLUME, 11, &out), DFS_ESTALE);
     assert_int_equal(store_vacuum_cleanup(f->e.store, VOLUME, 11, NULL), DFS_ESTALE);
     assert_int_equal(info(f).compact_revision, revision);
@@ -564,14 +565,14 @@ static void a_commit_belongs_to_its_run(void **state)
     assert_int_equal(store_vacuum_commit(f->e.store, VOLUME, 0, NULL), DFS_ESTALE);
     assert_int_equal(store_vacuum_cleanup(f->e.store, VOLUME, 12, NULL), 0); /* nothing is anybody's */
     /* A restart takes the copy away, so its commit finds nothing. */
-    assert_int_equal(store_vacuum_compact(f->e.store, VOLUME, 13, NULL, NULL), 0);
+    assert_int_equal(store_vacuum_compact(f->e.store, VOLUME, 13, NULL, NULL, NULL), 0);
     reopen(f);
     assert_int_equal(store_vacuum_commit(f->e.store, VOLUME, 13, &out), DFS_ESTALE);
     assert_int_equal(info(f).compact_revision, revision + 1);
     /* Who knows of no tokens commits and clears whatever there is. */
-    assert_int_equal(store_vacuum_compact(f->e.store, VOLUME, 14, NULL, NULL), 0);
+    assert_int_equal(store_vacuum_compact(f->e.store, VOLUME, 14, NULL, NULL, NULL), 0);
     assert_int_equal(store_vacuum_cleanup(f->e.store, VOLUME, 0, NULL), 0);
-    assert_int_equal(store_vacuum_compact(f->e.store, VOLUME, 15, NULL, NULL), 0);
+    assert_int_equal(store_vacuum_compact(f->e.store, VOLUME, 15, NULL, NULL, NULL), 0);
     assert_int_equal(store_vacuum_commit(f->e.store, VOLUME, 0, NULL), 0);
     assert_int_equal(info(f).compact_revision, revision + 2);
     assert_true(no_leftovers(f));
@@ -590,7 +591,7 @@ static int come_late(void *arg, uint64_t bytes)
     (void)bytes;
     if (l->compact_rc != 0)
         return 0;
-    l->compact_rc = store_vacuum_compact(l->e->store, VOLUME, 22, NULL, NULL);
+    l->compact_rc = store_vacuum_compact(l->e->store, VOLUME, 22, NULL, NULL, NULL);
     l->commit_rc = store_vacuum_commit(l->e->store, VOLUME, 22, NULL);
     l->cleanup_rc = store_vacuum_cleanup(l->e->store, VOLUME, 22, NULL);
     return 0;
@@ -603,7 +604,7 @@ static void a_run_under_way_is_left_alone(void **state)
     struct late_comer l = {.e = &f->e};
 
     fill(f);
-    assert_int_equal(store_vacuum_compact(f->e.store, VOLUME, 21, come_late, &l), 0);
+    assert_int_equal(store_vacuum_compact(f->e.store, VOLUME, 21, come_late, &l, NULL), 0);
     assert_int_equal(l.compact_rc, DFS_EBUSY);
     assert_int_equal(l.commit_rc, DFS_ESTALE);
     assert_int_equal(l.cleanup_rc, DFS_ESTALE);
@@ -624,7 +625,7 @@ static void a_cancelled_run_leaves_nothing(void **state)
     struct fixture *f = *state;
 
     fill(f);
-    assert_int_equal(store_vacuum_compact(f->e.store, VOLUME, 0, give_up_at_once, NULL), DFS_ECANCELLED);
+    assert_int_equal(store_vacuum_compact(f->e.store, VOLUME, 0, give_up_at_once, NULL, NULL), DFS_ECANCELLED);
     assert_true(no_leftovers(f));
     assert_int_equal(store_vacuum_commit(f->e.store, VOLUME, 0, NULL), DFS_ESTALE);
     check_all(f);
@@ -636,7 +637,7 @@ static void a_finished_copy_goes_with_the_volume(void **state)
     struct fixture *f = *state;
 
     fill(f);
-    assert_int_equal(store_vacuum_compact(f->e.store, VOLUME, 0, NULL, NULL), 0);
+    assert_int_equal(store_vacuum_compact(f->e.store, VOLUME, 0, NULL, NULL, NULL), 0);
     engine_close(&f->e);
     assert_true(no_leftovers(f));
     engine_open(&f->e, &f->o, 2);
@@ -650,11 +651,54 @@ static void too_little_room_is_said_before(void **state)
 
     fill(f);
     id = fault_add(&(struct fault_rule){.calls = FAULT(FAULT_STATVFS), .first = 1, .every = 1, .err = EIO});
-    assert_int_equal(store_vacuum_compact(f->e.store, VOLUME, 0, NULL, NULL), DFS_EIO);
+    assert_int_equal(store_vacuum_compact(f->e.store, VOLUME, 0, NULL, NULL, NULL), DFS_EIO);
     assert_true(fault_hits(id) > 0);
     fault_clear();
     assert_true(no_leftovers(f));
     check_all(f);
+}
+
+static atomic_ullong fake_free_bytes;
+
+static int fake_statvfs(const char *path, struct statvfs *out)
+{
+    int rc = disk_system_ops()->statvfs(path, out);
+
+    out->f_bavail = atomic_load(&fake_free_bytes) / out->f_frsize;
+    return rc;
+}
+
+/* What is free and what is held back are for the copy when it fits into both; otherwise the reserve stays for deletes. */
+static void the_reserve_is_given_for_a_copy_that_fits(void **state)
+{
+    struct fixture *f = *state;
+    struct disk_ops ops = *disk_system_ops();
+    struct disk_location *loc = f->e.store->locations[0];
+    struct vacuum_outcome out;
+
+    fill(f);
+    if (location_ballast_bytes(loc) == 0)
+        return; /* a file system without fallocate, or a full one */
+    (void)location_ballast_release(loc);
+    location_ballast_setup(loc, 4u << 20); /* 512 KB, as on a small disk */
+    assert_int_equal(location_ballast_bytes(loc), 512u << 10);
+    ops.statvfs = fake_statvfs;
+    fault_install(&ops);
+    atomic_store(&fake_free_bytes, 0);
+    assert_int_equal(store_vacuum_compact(f->e.store, VOLUME, 0, NULL, NULL, &out), DFS_ENOSPC);
+    assert_non_null(strstr(out.why, "no space left: the copy may need "));
+    assert_non_null(strstr(out.why, " 524288 held back"));
+    assert_int_equal(location_ballast_bytes(loc), 512u << 10);
+    assert_true(no_leftovers(f));
+    for (uint64_t key = 1; key <= KEYS; key++)
+        if (f->version[key] != 0 && key % 10 != 0)
+            del(f, key);
+    assert_int_equal(store_vacuum_compact(f->e.store, VOLUME, 0, NULL, NULL, &out), 0);
+    assert_string_equal(out.why, "");
+    assert_int_equal(location_ballast_bytes(loc), 0);
+    assert_int_equal(store_vacuum_commit(f->e.store, VOLUME, 0, NULL), 0);
+    check_all(f);
+    fault_install(NULL);
 }
 
 /* ---- each call fails once ---- */
@@ -722,7 +766,7 @@ static void recovery_finishes_or_clears(void **state)
     engine_open(&f->e, &f->o, 2);
     assert_true(no_leftovers(f));
     check_all(f);
-    assert_int_equal(store_vacuum_compact(f->e.store, VOLUME, 0, NULL, NULL), 0);
+    assert_int_equal(store_vacuum_compact(f->e.store, VOLUME, 0, NULL, NULL, NULL), 0);
     copy_file(f, VACUUM_DAT_SUFFIX, ".keepd");
     copy_file(f, VACUUM_IDX_SUFFIX, ".keepx");
     engine_close(&f->e);
@@ -760,6 +804,7 @@ int main(void)
         cmocka_unit_test_setup_teardown(a_cancelled_run_leaves_nothing, setup, teardown),
         cmocka_unit_test_setup_teardown(a_finished_copy_goes_with_the_volume, setup, teardown),
         cmocka_unit_test_setup_teardown(too_little_room_is_said_before, setup, teardown),
+        cmocka_unit_test_setup_teardown(the_reserve_is_given_for_a_copy_that_fits, setup, teardown),
         cmocka_unit_test_setup_teardown(any_failing_call_leaves_a_right_volume, setup, teardown),
         cmocka_unit_test_setup_teardown(recovery_finishes_or_clears, setup, teardown),
         {"live_stays_and_dead_goes, leveldb", live_stays_and_dead_goes, setup_leveldb, teardown, NULL},
