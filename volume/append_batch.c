@@ -88,18 +88,23 @@ static int settle_old(const struct append_batch *b, struct needle_write *w)
     return rc != 0 ? rc : needle_write_check_cookie(w);
 }
 
+/* What replicas of one volume may differ in length, as a part of its limit. */
+#define REPLICA_SLACK_SHARE 16u
+
 /* A put of n bytes: begun below the limit, so that a volume ends at most one record past it, and leaving room in the addressable
  * part for a tombstone of each live needle. */
-static int check_limit(struct append_batch *b, uint64_t n)
+static int check_limit(struct append_batch *b, const struct needle_write *w, uint64_t n)
 {
     struct volume *v = b->volume;
     struct needle_map_stats stats;
     uint64_t limit = v->size_limit_bytes, end = b->end_pos + n, reserve;
 
+    if (needle_write_is_replica(w))
+        limit += limit / REPLICA_SLACK_SHARE;
     needle_map_stats(b->gen->map, &stats);
     reserve = (stats.live_count + b->count + 1) * NEEDLE_TOMBSTONE_MAX;
-    if (limit != 0 && b->end_pos >= limit)
-        volume_set_no_write(v, VOLUME_SEALED, "%" PRIu64 " bytes, its limit is %" PRIu64, b->end_pos, limit);
+    if (limit != 0 && b->end_pos >= limit && w->undo.count == 0)
+        volume_set_no_write(v, VOLUME_SEALED, "%" PRIu64 " bytes, its limit is %" PRIu64, b->end_pos, v->size_limit_bytes);
     else if (end + reserve > idx_addressable_end(v->offset_width))
         volume_set_no_write(v, VOLUME_SEALED, "%" PRIu64 " bytes: its offsets of %u bytes end at %" PRIu64
                             ", and the rest is kept for deletes", b->end_pos, v->offset_width,
@@ -131,19 +136,69 @@ static size_t buf_bytes(uint64_t record_bytes, const struct needle_write *w)
     return (size_t)(record_bytes - w->meta.data_bytes);
 }
 
-/* A late write was looked at before it came here: since then something newer may have been appended, which it must not hide. */
-static int check_late(const struct append_batch *b, const struct needle_write *w)
+/* Append time of the live record that w takes the place of; 0 where records have none. */
+static int old_time(const struct append_batch *b, const struct needle_write *w, uint64_t *at_ns)
 {
     uint8_t time[NEEDLE_TIME_BYTES];
     uint64_t pos = needle_offset_bytes(w->old.value.offset) + NEEDLE_HEADER_BYTES + w->old.value.size + NEEDLE_CHECKSUM_BYTES;
     int rc;
 
-    if (!w->late || !w->old.live || b->gen->version != NEEDLE_V3)
+    *at_ns = 0;
+    if (!w->old.live || b->gen->version != NEEDLE_V3)
         return 0;
     rc = disk_read(b->gen->fd, time, sizeof time, pos, NULL);
+    if (rc == 0)
+        *at_ns = be64_get(time);
+    return rc;
+}
+
+static bool is_stamp_of(const struct needle_undo *u, uint64_t at_ns)
+{
+    for (uint32_t i = 0; i < u->count; i++)
+        if (u->stamps_ns[i] == at_ns)
+            return true;
+    return false;
+}
+
+/* What an undo takes back must be what is there: a version since then belongs to somebody who was told that it is stored. */
+static bool undo_is_due(const struct append_batch *b, const struct needle_write *w, uint64_t old_ns)
+{
+    uint64_t deleted_ns;
+
+    if (w->old.live)
+        return old_ns == 0 || (!w->undo.of_delete && is_stamp_of(&w->undo, old_ns));
+    deleted_ns = recent_deletes_at(b->volume->recent_deletes, w->fid.key);
+    return w->undo.of_delete && (deleted_ns == 0 || is_stamp_of(&w->undo, deleted_ns));
+}
+
+/* Has something newer come since w got its time?  A late write was looked at before it came here. */
+static int check_order(const struct append_batch *b, struct needle_write *w)
+{
+    uint64_t old_ns = 0;
+    int rc = w->late || w->want_replaced || w->undo.count > 0 ? old_time(b, w, &old_ns) : 0;
+
     if (rc != 0)
         return rc;
-    return be64_get(time) < w->append_at_ns ? 0 : DFS_ESTALE;
+    w->replaced_ns = old_ns;
+    if (w->undo.count > 0 && !undo_is_due(b, w, old_ns))
+        return DFS_ESTALE;
+    if (w->late && old_ns != 0 && old_ns >= w->append_at_ns)
+        return DFS_ESTALE;
+    if (!w->is_delete && !w->old.live && w->append_at_ns != 0 &&
+        recent_deletes_after(b->volume->recent_deletes, w->fid.key, w->append_at_ns))
+        return DFS_ESTALE;
+    return 0;
+}
+
+/* A delete that another server ordered, whether it found something or not.  Without memory for it there is no order to keep. */
+static void remember_delete(struct append_batch *b, const struct needle_write *w)
+{
+    struct volume *v = b->volume;
+
+    if (v->recent_deletes == NULL)
+        v->recent_deletes = calloc(1, sizeof *v->recent_deletes);
+    if (v->recent_deletes != NULL)
+        recent_deletes_note(v->recent_deletes, w->fid.key, w->append_at_ns);
 }
 
 static uint64_t record_bytes_of(const struct append_batch *b, const struct needle_write *w)
@@ -200,7 +255,7 @@ static int place(struct append_batch *b, struct needle_write *w, uint64_t now_ns
     *r = (struct append_record){.w = w, .pos = b->end_pos, .record_bytes = record_bytes_of(b, w)};
     if (b->end_pos + r->record_bytes > idx_addressable_end(b->volume->offset_width))
         return DFS_EFULL;
-    rc = w->is_delete ? 0 : check_limit(b, r->record_bytes);
+    rc = w->is_delete ? 0 : check_limit(b, w, r->record_bytes);
     if (rc == 0)
         rc = assign_time(b, w, now_ns);
     if (rc != 0)
@@ -251,9 +306,11 @@ static void take(struct append_batch *b, struct needle_write *w, uint64_t now_ns
         return;
     }
     if (rc == 0)
-        rc = check_late(b, w);
+        rc = check_order(b, w);
     if (rc == 0)
         rc = place(b, w, now_ns);
+    if (w->is_delete && w->append_at_ns != 0 && (rc == 0 || rc == DFS_ENOTFOUND))
+        remember_delete(b, w);
     if (rc != 0)
         append_queue_answer(b->queue, w, rc);
 }

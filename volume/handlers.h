@@ -66,6 +66,7 @@ struct volume_server {
     struct vs_door main_door, public_door, metrics_door;
     struct heartbeat *heartbeat;
     struct volume_lookup_asker *asker;
+    struct fid_turns *turns;
     struct volume_grpc *grpc;
     struct whitelist white_list;
     struct work_pool *pool; /* inflating, compressing, resolving names, rendering status */

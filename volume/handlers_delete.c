@@ -9,6 +9,7 @@
 #include "net/jsonw.h"
 #include "volume/chunk_delete.h"
 #include "volume/late_write.h"
+#include "volume/replica_call.h"
 #include "volume/replicate.h"
 
 struct delete_op {
@@ -18,6 +19,7 @@ struct delete_op {
     struct fid fid;
     bool replicate, fsync, plain; /* plain: cm=false, the manifest alone */
     uint64_t ts_ns, ts_s;
+    struct needle_undo undo;
     struct needle_read look;
     bool looking;
     uint64_t manifest_bytes; /* what the chunks made up; 0 = no manifest */
@@ -109,6 +111,7 @@ static void remove_here(struct delete_op *op)
     w->durability = op->fsync ? DURABILITY_GROUP : DURABILITY_NONE;
     w->append_at_ns = op->ts_ns;
     w->privileged = op->replicate;
+    w->undo = op->undo;
     op->local.done = on_local;
     http_req_hold(op->r);
     int rc = late_write_start(&op->local);
@@ -277,6 +280,8 @@ void vs_delete_request(struct http_req *r, struct bytes path)
         rc = http_params_u64(p, "ts", 0, &op->ts_s);
         if (rc == 0 && op->replicate)
             rc = http_params_u64(p, "ts_ns", 0, &op->ts_ns);
+        if (rc == 0 && op->replicate)
+            rc = replica_undo_parse(p, &op->undo);
     }
     if (p != NULL)
         http_params_release(p);

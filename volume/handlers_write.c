@@ -412,6 +412,7 @@ static void store_here(struct write_op *op)
     w->append_at_ns = op->u.ts_ns;
     w->explicit_ts = op->u.explicit_ts;
     w->privileged = op->u.replicate;
+    w->undo = op->u.undo;
     op->local.done = on_local;
     http_req_hold(op->u.r);
     int rc = late_write_start(&op->local);

@@ -21,6 +21,8 @@ static void again(struct late_write *l)
         .explicit_ts = l->w.explicit_ts,
         .skip_cookie = l->w.skip_cookie,
         .privileged = l->w.privileged,
+        .want_replaced = l->w.want_replaced,
+        .undo = l->w.undo,
         .append_at_ns = l->given_ns,
         .late = true,
         .done = on_written,

@@ -61,6 +61,14 @@ void needle_read_release(struct needle_read *r);
 /* ---- write and delete ---- */
 enum durability { DURABILITY_NONE, DURABILITY_PACED, DURABILITY_GROUP };
 
+/* A write that takes another one back, which was sent with one of these times: due only while that one is what is there. */
+#define NEEDLE_UNDO_STAMPS_MAX 4u
+struct needle_undo {
+    uint64_t stamps_ns[NEEDLE_UNDO_STAMPS_MAX];
+    uint32_t count; /* 0: no undo */
+    bool of_delete; /* what is taken back was a delete */
+};
+
 struct needle_write {
     /* in; everything pointed to stays valid until done() */
     struct store *store;
@@ -74,6 +82,8 @@ struct needle_write {
     bool explicit_ts;        /* last_modified_s was asked for: counts as a change */
     bool skip_cookie;        /* deletes only */
     bool privileged;         /* replica write, undo */
+    bool want_replaced;      /* replaced_ns is asked for */
+    struct needle_undo undo; /* DFS_ESTALE when it is not due any more; may pass the volume's limit */
     bool late;               /* append_at_ns may be below the volume's newest: the caller has seen that the needle's own record is
                               * older (replica writes sent side by side arrive in any order) */
     void (*done)(struct needle_write *w, int rc); /* loop thread, exactly once, if needle_write_start() returned 0 */
@@ -82,6 +92,7 @@ struct needle_write {
     bool unchanged;          /* nothing was appended: the same is there already */
     bool replaced;           /* another content of the key was there */
     uint64_t stamped_ns;     /* append time in the record */
+    uint64_t replaced_ns;    /* append time of the live record that it took the place of; 0 = none, or not known (v1, v2) */
     uint64_t last_ns;        /* newest append time of the volume */
     uint32_t old_body_bytes; /* delete: Size of what was deleted */
     uint32_t data_crc;       /* unmasked */
@@ -111,8 +122,8 @@ struct needle_write {
  * last), DFS_EIO, DFS_ENOSPC, DFS_EREADONLY, DFS_EFULL, DFS_ENOVOLUME, DFS_ECORRUPT (the old record cannot be read, so its cookie
  * cannot be compared).
  *
- * A limit is not passed, but for a record longer than the limit itself, which may end a volume that has room left: no volume could
- * take it otherwise. */
+ * A limit is not passed but by the last record, which is begun below it.  The first server has decided that for its sisters: their
+ * copies, whose lengths may differ a little, take a replica write up to a sixteenth of the limit beyond. */
 int needle_write_start(struct needle_write *w);
 
 #endif

@@ -15,7 +15,7 @@
 
 /* ---- texts ---- */
 size_t replica_target(const struct fid *fid, const struct needle *meta, bool is_delete, bool fsync, uint64_t stamp_ns,
-                      bool explicit_ts, char out[REPLICA_TARGET_MAX])
+                      bool explicit_ts, const struct needle_undo *undo, char out[REPLICA_TARGET_MAX])
 {
     char id[FID_TEXT_MAX], ttl[TTL_TEXT_MAX];
     fid_format(fid, id);
@@ -24,7 +24,27 @@ size_t replica_target(const struct fid *fid, const struct needle *meta, bool is_
     if (!is_delete)
         n += snprintf(out + n, REPLICA_TARGET_MAX - (size_t)n, "&ts=%" PRIu64 "&ttl=%s%s%s", meta->last_modified_s, ttl,
                       (meta->flags & NEEDLE_CHUNK_MANIFEST) != 0 ? "&cm=true" : "", explicit_ts ? "&ts_given=true" : "");
+    for (uint32_t i = 0; undo != NULL && i < undo->count; i++)
+        n += snprintf(out + n, REPLICA_TARGET_MAX - (size_t)n, "%s%" PRIu64, i == 0 ? "&undo_ns=" : ",", undo->stamps_ns[i]);
+    if (undo != NULL && undo->of_delete)
+        n += snprintf(out + n, REPLICA_TARGET_MAX - (size_t)n, "&undo_delete=true");
     return (size_t)n;
+}
+
+int replica_undo_parse(const struct http_params *p, struct needle_undo *out)
+{
+    struct bytes rest = http_params_get(p, "undo_ns"), one;
+
+    memset(out, 0, sizeof *out);
+    if (rest.n == 0)
+        return 0;
+    out->of_delete = http_params_bool(p, "undo_delete", false);
+    while (bytes_split(&rest, ',', &one)) {
+        if (out->count == NEEDLE_UNDO_STAMPS_MAX || !bytes_u64(one, &out->stamps_ns[out->count]))
+            return DFS_EINVAL;
+        out->count++;
+    }
+    return 0;
 }
 
 /* A quoted text as forms have it: only the quote and the backslash are escaped. */

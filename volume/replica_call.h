@@ -5,7 +5,7 @@
 
 #include "volume/replicate.h"
 
-#define REPLICA_TARGET_MAX 256u
+#define REPLICA_TARGET_MAX 384u
 #define REPLICA_ERROR_MAX 256u
 
 struct sister {
@@ -36,9 +36,11 @@ int sister_start(struct sister *s, struct vs_loop *l, enum http_method method, s
                  const struct bytes *pieces, uint32_t piece_count, uint32_t deadline_ms, void (*done)(struct sister *s));
 void sister_release(struct sister *s);
 
-/* "/3,01637037d6?type=replicate&ts=...": returns its length. */
+/* "/3,01637037d6?type=replicate&ts=...": returns its length.  undo: this takes back a write with those stamps; NULL = none. */
 size_t replica_target(const struct fid *fid, const struct needle *meta, bool is_delete, bool fsync, uint64_t stamp_ns,
-                      bool explicit_ts, char out[REPLICA_TARGET_MAX]);
+                      bool explicit_ts, const struct needle_undo *undo, char out[REPLICA_TARGET_MAX]);
+/* The other end: what stands in the query.  DFS_EINVAL. */
+int replica_undo_parse(const struct http_params *p, struct needle_undo *out);
 /* What stands before and behind the data in the form; malloc'd texts. */
 int replica_form(const struct needle *meta, char **head, char **tail);
 /* "Content-Type: ...\r\n", flags and pairs; malloc'd. */

@@ -50,6 +50,9 @@ static void release(struct replicated_write *w)
 static void finish(struct replicated_write *w, int rc)
 {
     release(w);
+    if (w->has_turn)
+        fid_turn_give(server_of(w)->turns, &w->turn);
+    w->has_turn = false;
     w->done(w, rc);
 }
 
@@ -72,6 +75,7 @@ static void on_local(struct late_write *late, int rc)
         w->unchanged = local->unchanged;
         w->old_body_bytes = local->old_body_bytes;
         w->data_crc = local->data_crc;
+        w->replaced_ns = local->replaced_ns;
     }
     if (rc == 0)
         w->local_was_done = true;
@@ -92,6 +96,7 @@ static void start_local(struct replicated_write *w)
     n->durability = w->durability;
     n->append_at_ns = w->stamp_ns;
     n->explicit_ts = w->explicit_ts;
+    n->want_replaced = true;
     w->local.done = on_local;
     int rc = late_write_start(&w->local);
     if (rc != 0) {
@@ -123,11 +128,11 @@ static void round_start(struct replicated_write *w)
     struct volume_server *s = server_of(w);
     w->stamp_ns = vs_stamp(s);
     w->started_ns = clock_mono_ns();
-    w->stamps++;
+    w->tried.stamps_ns[w->tried.count++] = w->stamp_ns;
     w->running = w->sister_count + 2; /* the local write, and this function */
     w->local_rc = 0;
     size_t n = replica_target(&w->fid, &w->meta, w->is_delete, w->fsync || s->o.durability == DURABILITY_GROUP, w->stamp_ns,
-                              w->explicit_ts, target);
+                              w->explicit_ts, NULL, target);
     for (uint32_t i = 0; i < w->sister_count; i++) {
         struct sister *t = &w->sisters[i];
         int rc = sister_start(t, w->l, w->is_delete ? HTTP_DELETE : HTTP_POST, bytes_of(target, n), w->is_delete ? NULL : &w->meta,
@@ -186,7 +191,7 @@ static void judge(struct replicated_write *w)
         finish(w, w->local_rc);
         return;
     }
-    if (stale && !failed && w->stamps < REPLICA_STAMPS_MAX) {
+    if (stale && !failed && w->tried.count < REPLICA_STAMPS_MAX) {
         server_metrics_event(m, EVENT_STALE_RETRY);
         round_start(w);
         return;
@@ -204,7 +209,7 @@ static void judge(struct replicated_write *w)
 static void on_local_undone(struct late_write *late, int rc)
 {
     struct replicated_write *w = (struct replicated_write *)((char *)late - offsetof(struct replicated_write, local));
-    if (rc != 0 && rc != DFS_ENOTFOUND) {
+    if (rc != 0 && rc != DFS_ENOTFOUND && rc != DFS_ESTALE) { /* stale: another version has come, and stays */
         server_metrics_event(&server_of(w)->metrics, EVENT_UNDO_LOST);
         log_error("cannot take back %u,%" PRIx64 ": %s", w->fid.volume_id, w->fid.key, dfs_err_text(rc));
     }
@@ -245,7 +250,7 @@ static void undo_sisters(struct replicated_write *w, uint64_t stamp_ns)
 {
     char target[REPLICA_TARGET_MAX];
     bool restore = w->had_before;
-    size_t n = replica_target(&w->fid, restore ? &w->before.needle : &w->meta, !restore, true, stamp_ns, true, target);
+    size_t n = replica_target(&w->fid, restore ? &w->before.needle : &w->meta, !restore, true, stamp_ns, true, &w->tried, target);
     for (uint32_t i = 0; i < w->sister_count; i++) {
         struct sister *t = &w->sisters[i];
         if (t->rc == DFS_EUNAVAILABLE || t->rc == DFS_ESTALE || t->refused)
@@ -275,6 +280,7 @@ static void undo_all(struct replicated_write *w)
     n->durability = w->durability;
     n->append_at_ns = stamp_ns;
     n->privileged = true;
+    n->undo = w->tried;
     w->local.done = on_local_undone;
     if (!w->had_before) {
         undo_local(w, 0);
@@ -349,8 +355,13 @@ static void read_back(struct replicated_write *w, int rc)
 static void go_back(struct replicated_write *w)
 {
     uint64_t n = w->before.needle.data_bytes;
+    w->tried.of_delete = w->is_delete;
     if (w->unchanged) { /* nobody has anything new */
         finish(w, w->rc);
+        return;
+    }
+    if (w->local_was_done && w->replaced_ns != (w->had_before ? w->before.needle.append_at_ns : 0)) {
+        give_up_before(w, "another server's write came between");
         return;
     }
     if (!w->had_before || w->before.in_memory) {
@@ -544,16 +555,30 @@ static void on_locations(struct volume_lookup_wait *wait, int rc, const struct v
     read_before(w);
 }
 
-/* done() must not be called inside start: what is known at once goes through the mailbox. */
-static void start_later(struct loop_msg *msg)
+static void find_sisters(struct replicated_write *w)
 {
-    struct replicated_write *w = (struct replicated_write *)((char *)msg - offsetof(struct replicated_write, msg));
     const struct volume_locations *at;
     w->wait.done = on_locations;
     w->wait.arg = w;
     int rc = volume_lookup_get(w->l->lookup, w->fid.volume_id, &w->wait, &at);
     if (rc != DFS_EAGAIN)
         on_locations(&w->wait, rc, at);
+}
+
+static void on_turn(struct fid_turn *turn)
+{
+    struct replicated_write *w = (struct replicated_write *)((char *)turn - offsetof(struct replicated_write, turn));
+    w->has_turn = true;
+    find_sisters(w);
+}
+
+/* done() must not be called inside start: what is known at once goes through the mailbox. */
+static void start_later(struct loop_msg *msg)
+{
+    struct replicated_write *w = (struct replicated_write *)((char *)msg - offsetof(struct replicated_write, msg));
+    w->turn = (struct fid_turn){.loop = w->l->loop, .volume_id = w->fid.volume_id, .key = w->fid.key, .run = on_turn};
+    if (fid_turn_take(server_of(w)->turns, &w->turn))
+        on_turn(&w->turn);
 }
 
 int replicated_write_start(struct replicated_write *w, uint32_t copies)

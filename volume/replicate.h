@@ -5,17 +5,22 @@
  * before (or to a tombstone when there was none) and the client gets an error; what cannot be delivered is tried again for a
  * while.  A sister whose volume has a newer time refuses, and all is done once more with a newer stamp.
  *
+ * Going back must not take a version with it that was acknowledged.  Writes of one needle by this server take turns (fid_turns.h),
+ * so what was read as the version before is what the write replaces; an undo says which stamps it takes back, and whoever has
+ * another version by then leaves it; and where a write of another first server came between, nothing is taken back.
+ *
  * Embedded in its owner, zeroed before use.  Loop thread. */
 #ifndef DFS_VOLUME_REPLICATE_H
 #define DFS_VOLUME_REPLICATE_H
 
+#include "volume/fid_turns.h"
 #include "volume/handlers.h"
 #include "volume/late_write.h"
 
 #define REPLICA_CONNECT_MS 1000u
 #define REPLICA_DEADLINE_MS 2500u
 #define REPLICA_BYTES_PER_MS 4000u     /* and so much more time for a body: 4 MB/s */
-#define REPLICA_STAMPS_MAX 4u          /* tries with a newer time */
+#define REPLICA_STAMPS_MAX NEEDLE_UNDO_STAMPS_MAX /* tries with a newer time */
 #define REPLICA_SPILL_BYTES_MAX (512ull << 20) /* bodies read back from staging files, all together */
 #define UNDO_QUEUE_MAX 4096u
 #define UNDO_TRIES_MAX 12u
@@ -40,6 +45,8 @@ struct replicated_write {
 
     /* private */
     uint32_t copies;
+    struct fid_turn turn;
+    bool has_turn;
     struct volume_lookup_wait wait;
     struct needle_read before; /* the version before, for going back to it */
     bool before_open, had_before;
@@ -50,9 +57,10 @@ struct replicated_write {
     struct sister *sisters;
     uint32_t sister_count;
     uint32_t running; /* parts that have not answered */
-    uint32_t stamps;
+    struct needle_undo tried; /* the stamps of each round */
     uint64_t stamp_ns, started_ns;
     bool local_was_done;
+    uint64_t replaced_ns;     /* time of the version that the local write took the place of, in its first round */
     struct late_write local;
     struct loop_msg msg;
     int local_rc;

@@ -11,6 +11,7 @@
 #include "net/gzip.h"
 #include "net/jsonw.h"
 #include "net/log.h"
+#include "volume/replica_call.h"
 
 /* ---- texts ---- */
 
@@ -140,6 +141,9 @@ static int parse_query(struct upload *u)
         rc = DFS_EINVAL;
     } else if (u->replicate && http_params_u64(p, "ts_ns", 0, &u->ts_ns) != 0) {
         vs_reply_error(r, 400, "ts_ns is not a number");
+        rc = DFS_EINVAL;
+    } else if (u->replicate && replica_undo_parse(p, &u->undo) != 0) {
+        vs_reply_error(r, 400, "undo_ns is no list of times");
         rc = DFS_EINVAL;
     }
     http_params_release(p);

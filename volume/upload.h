@@ -21,6 +21,7 @@ struct upload {
     /* from the query */
     bool replicate, manifest, fsync, explicit_ts;
     uint64_t ts_s, ts_ns;
+    struct needle_undo undo;
     struct ttl ttl;
     int stored_flags; /* what the first server stored, or -1 (X-Dfs-Flags) */
 

@@ -177,6 +177,7 @@ void volume_unref(struct volume *v)
     CHECK(atomic_load_explicit(&v->gen, memory_order_relaxed) == NULL);
     disk_close(&v->idx_fd);
     free(v->idx_pending);
+    free(v->recent_deletes);
     pthread_mutex_destroy(&v->lock);
     free(v);
 }

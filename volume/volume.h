@@ -35,6 +35,7 @@
 #include "volume/disk.h"
 #include "volume/known_records.h"
 #include "volume/needle_map.h"
+#include "volume/recent_deletes.h"
 #include "volume/writeback.h"
 
 struct disk_location;
@@ -108,6 +109,7 @@ struct volume {
     unsigned offset_width; /* 4 or 5 */
     uint64_t size_limit_bytes;
     uint64_t preallocated_bytes;
+    struct recent_deletes *recent_deletes; /* NULL until the first */
 
     atomic_uint refs;
     atomic_uint no_write; /* enum volume_no_write */

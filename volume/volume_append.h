@@ -10,6 +10,11 @@
 /* Why the volume does not take w, by its state bits; 0 when it does.  `queued`: the write was taken before the volume began to
  * close, and is still answered.  Any thread. */
 int needle_write_refusal(const struct needle_write *w, bool queued);
+/* Sent by the volume's first server for this needle, which has decided that it is to be. */
+static inline bool needle_write_is_replica(const struct needle_write *w)
+{
+    return w->privileged && w->append_at_ns != 0;
+}
 /* Reads what is needed of the old record at `value`: its cookie, and for deletes its checksum.  cached: DFS_EAGAIN rather than
  * wait for the disk.  DFS_ECORRUPT when another record (or none) stands there. */
 int needle_write_read_old(struct needle_write *w, const struct volume_gen *g, const struct needle_value *value, bool cached);

@@ -210,6 +210,8 @@ int volume_server_new(const struct volume_options *o, struct loop *accept_loop, 
         rc = heartbeat_new(s, s->control, &s->heartbeat);
     if (rc == 0)
         rc = volume_lookup_asker_new(s->control, s->pool, leader_channel, s->heartbeat, &s->asker);
+    if (rc == 0)
+        rc = fid_turns_new(&s->turns);
     if (rc != 0) {
         volume_server_free(s);
         return rc;
@@ -492,6 +494,7 @@ void volume_server_free(struct volume_server *s)
     loop_timer_release(&s->drain_timer);
     heartbeat_free(s->heartbeat);
     volume_lookup_asker_free(s->asker);
+    fid_turns_free(s->turns);
     for (uint32_t i = 0; i < s->loop_count; i++) {
         struct vs_loop *l = &s->loops[i];
         undo_queue_free(l->undos);

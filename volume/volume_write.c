@@ -31,9 +31,11 @@ int needle_write_refusal(const struct needle_write *w, bool queued)
         return DFS_EUNAVAILABLE;
     if ((bits & (VOLUME_MARKED | VOLUME_DAMAGED | VOLUME_FLUSH_FAILED)) != 0)
         return DFS_EREADONLY;
-    if (w->is_delete)
+    if (w->is_delete || w->undo.count > 0)
         return 0; /* what frees space is allowed where there is none */
-    return (bits & VOLUME_SEALED) != 0 ? DFS_EFULL : DFS_ENOSPC;
+    if ((bits & VOLUME_SEALED) != 0 && !needle_write_is_replica(w))
+        return DFS_EFULL;
+    return (bits & VOLUME_DISK_LOW) != 0 ? DFS_ENOSPC : 0;
 }
 
 /* A needle without a ttl takes that of its volume, or it would outlive the volume's promise. */

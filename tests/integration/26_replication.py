@@ -14,10 +14,10 @@ rng = random.Random(SEED)
 
 
 class Cluster:
-    def __init__(self, n, options=(), places=None):
+    def __init__(self, n, options=(), places=None, limit_mb=64):
         self.folder = temp_folder()
-        self.m = Master(o.dfs, folder=self.folder, options=['-volumeSizeLimitMB=64', '-growth=2', '-pulseSeconds=1'])
-        self.options = [*options, '-max=40', '-pulseSeconds=1']
+        self.m = Master(o.dfs, folder=self.folder, options=[f'-volumeSizeLimitMB={limit_mb}', '-growth=2', '-pulseSeconds=1'])
+        self.options = [*options, '-max=40' if limit_mb > 1 else '-max=200', '-pulseSeconds=1']
         self.v = [VolumeServer(o.dfs, self.m.full, folder=self.folder, name=f'v{i}',
                                options=[*self.options, *((places or {}).get(i, []))]) for i in range(n)]
 
@@ -231,6 +231,65 @@ c.equal('and every file is readable', [x for v in cl.v[:2] for x in ledger.wrong
 cl.again(2)
 c.ok('it comes back', wait_quiet(lambda: not ledger.wrong(cl.v[2].volume), 30), ledger.wrong(cl.v[2].volume)[:2])
 cl.end('three servers')
+
+# ---- many at one needle ----
+
+
+def together(cl, fid, urls, methods, bodies):
+    """[(method, status, body)]: one request from each of as many threads at once."""
+    out = []
+
+    def one(url, method, body):
+        status = ask(url, '/' + fid, method, body if method == 'PUT' else None, {'Content-Type': 'x/y'})[0]
+        out.append((method, status, body))
+    threads = [threading.Thread(target=one, args=x) for x in zip(urls, methods, bodies)]
+    for t in threads:
+        t.start()
+    for t in threads:
+        t.join()
+    return out
+
+
+def agree(cl, fid):
+    """What every server has for it, once they agree (undos are on their way a moment longer); else all answers."""
+    def answers():
+        got = [ask(v.volume, '/' + fid) for v in cl.v]
+        return [(st, b if st == 200 else b'') for st, _, b in got]
+    wait_quiet(lambda: len(set(answers())) == 1, 10)
+    return answers()
+
+
+cl = Cluster(2)
+wrong = []
+for i in range(120):
+    fid = cl.m.assign('replication=001').get('fid')
+    bodies = [rng.randbytes(200) for _ in range(4)]
+    methods = ['PUT', 'DELETE', 'PUT', 'DELETE'] if i % 2 else ['PUT', 'PUT', 'PUT', 'PUT']
+    did = together(cl, fid, [cl.v[(i // 2 * j) % 2].volume for j in range(4)], methods, bodies)
+    end = agree(cl, fid)
+    may = [(200, b) for m, st, b in did if m == 'PUT' and st in (201, 204)] + ([(404, b'')] if 'DELETE' in methods else [])
+    if len(set(end)) != 1 or end[0] not in may:
+        wrong.append((fid, [(m, st) for m, st, _ in did], [st for st, _ in end]))
+c.equal('concurrent writes and deletes of one file: both copies have one and the same outcome', wrong[:3], [])
+cl.end('many at one needle')
+
+# Volumes that fill up: some of the writes fail, on one server or both, and are taken back.
+cl = Cluster(2, limit_mb=1)
+wrong, statuses = [], set()
+for i in range(60):
+    fid = cl.m.assign('replication=001').get('fid')
+    if fid is None:
+        continue
+    bodies = [rng.randbytes(200 if j % 2 else 60000) for j in range(4)]
+    did = together(cl, fid, [cl.v[i % 2].volume] * 4, ['PUT'] * 4, bodies)
+    statuses |= {st for _, st, _ in did}
+    end = agree(cl, fid)
+    acked = [(200, b) for _, st, b in did if st in (201, 204)]
+    if len(set(end)) != 1 or (acked and end[0] not in acked):
+        wrong.append((fid, [st for _, st, _ in did], [st for st, _ in end]))
+c.equal('a write that failed takes none with it that was acknowledged', wrong[:3], [])
+c.ok('some were acknowledged', 201 in statuses, statuses)
+cl.end('volumes that fill up')
 
 # ---- placement ----
 cl = Cluster(3, places={0: ['-rack=r1'], 1: ['-rack=r1'], 2: ['-rack=r2']})

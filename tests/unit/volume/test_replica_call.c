@@ -29,14 +29,53 @@ static void test_target(void **state)
     struct fid fid = {.volume_id = 3, .key = 1, .cookie = 0x637037d6};
     struct needle n = sample();
     (void)state;
-    size_t len = replica_target(&fid, &n, false, true, 77, false, out);
+    size_t len = replica_target(&fid, &n, false, true, 77, false, NULL, out);
     assert_string_equal(out, "/3,01637037d6?type=replicate&ts_ns=77&fsync=true&ts=1500000000&ttl=5d");
     assert_int_equal(len, strlen(out));
     n.flags |= NEEDLE_CHUNK_MANIFEST;
-    replica_target(&fid, &n, false, false, 77, true, out);
+    replica_target(&fid, &n, false, false, 77, true, NULL, out);
     assert_string_equal(out, "/3,01637037d6?type=replicate&ts_ns=77&ts=1500000000&ttl=5d&cm=true&ts_given=true");
-    replica_target(&fid, &n, true, false, 78, false, out);
+    replica_target(&fid, &n, true, false, 78, false, NULL, out);
     assert_string_equal(out, "/3,01637037d6?type=replicate&ts_ns=78");
+}
+
+static int undo_of(const char *query, struct needle_undo *out)
+{
+    struct http_params p;
+    int rc;
+
+    http_params_init(&p);
+    assert_int_equal(http_params_parse(&p, bytes_str(query)), 0);
+    rc = replica_undo_parse(&p, out);
+    http_params_release(&p);
+    return rc;
+}
+
+/* An undo says what it takes back, and the other end reads the same. */
+static void test_undo(void **state)
+{
+    char out[REPLICA_TARGET_MAX];
+    struct fid fid = {.volume_id = UINT32_MAX, .key = UINT64_MAX, .cookie = UINT32_MAX};
+    struct needle n = sample();
+    struct needle_undo undo = {{1, UINT64_MAX, UINT64_MAX - 1, UINT64_MAX - 2}, 4, true}, got;
+
+    (void)state;
+    n.flags |= NEEDLE_CHUNK_MANIFEST;
+    size_t len = replica_target(&fid, &n, false, true, UINT64_MAX, true, &undo, out);
+    assert_int_equal(len, strlen(out));
+    assert_int_equal(undo_of(strchr(out, '?') + 1, &got), 0);
+    assert_memory_equal(got.stamps_ns, undo.stamps_ns, sizeof got.stamps_ns);
+    assert_int_equal(got.count, 4);
+    assert_true(got.of_delete);
+    undo = (struct needle_undo){{5}, 1, false};
+    replica_target(&fid, &n, true, true, 9, true, &undo, out);
+    assert_non_null(strstr(out, "&undo_ns=5"));
+    assert_null(strstr(out, "undo_delete"));
+    assert_int_equal(undo_of("type=replicate", &got), 0);
+    assert_int_equal(got.count, 0);
+    assert_int_equal(undo_of("undo_ns=1,2,3,4,5", &got), DFS_EINVAL);
+    assert_int_equal(undo_of("undo_ns=x", &got), DFS_EINVAL);
+    assert_int_equal(undo_of("undo_ns=1,,2", &got), DFS_EINVAL);
 }
 
 static void test_headers(void **state)
@@ -127,6 +166,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_target),
+        cmocka_unit_test(test_undo),
         cmocka_unit_test(test_headers),
         cmocka_unit_test(test_form),
     };
