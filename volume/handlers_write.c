@@ -10,8 +10,8 @@
 #include "net/clock.h"
 #include "net/gzip.h"
 #include "net/jsonw.h"
+#include "volume/body_check.h"
 #include "volume/late_write.h"
-#include "volume/md5_check.h"
 #include "volume/replicate.h"
 #include "volume/upload.h"
 
@@ -27,7 +27,7 @@ struct write_op {
 
     /* compressing and checking, on the work pool */
     struct work work;
-    struct md5_check md5;
+    struct body_check check;
     char *text;
     size_t text_bytes, text_cap;
     int work_rc;
@@ -40,7 +40,7 @@ static void store_needle(struct write_op *op);
 static void on_close(struct http_req *r)
 {
     struct write_op *op = r->user;
-    md5_check_release(&op->md5);
+    body_check_release(&op->check);
     upload_release(&op->u);
     free(op->text);
     op->text = NULL;
@@ -121,10 +121,10 @@ static char *gather(struct stage *stage)
     return p;
 }
 
-static void run_md5(struct work *w)
+static void run_check(struct work *w)
 {
     struct write_op *op = op_of_work(w);
-    op->work_rc = md5_check_step(&op->md5);
+    op->work_rc = body_check_step(&op->check, BODY_CHECK_STEP_BYTES);
 }
 
 static void reply_md5_wrong(struct write_op *op)
@@ -135,40 +135,48 @@ static void reply_md5_wrong(struct write_op *op)
 
 static void choose_compression(struct write_op *op);
 
-static void done_md5(struct work *w);
+static void done_check(struct work *w);
 
-static void md5_told(struct write_op *op, int rc)
+static void check_told(struct write_op *op, int rc)
 {
+    struct upload *u = &op->u;
     switch (rc) {
     case DFS_EAGAIN:
-        submit(op, run_md5, done_md5);
+        submit(op, run_check, done_check);
         return;
     case 0:
+        op->original_bytes = body_check_text_bytes(&op->check);
         choose_compression(op);
         return;
     case DFS_EINVAL:
         reply_md5_wrong(op);
         return;
+    case DFS_ECORRUPT:
+        vs_reply_error(u->r, 400, "Content-Encoding says gzip, the body does not inflate: it is cut short or damaged");
+        return;
+    case DFS_ETOOBIG:
+        vs_reply_error(u->r, 413, "inflated file over the limit of %" PRIu64 " bytes", upload_limit_bytes(u));
+        return;
     default:
-        vs_reply_write_failed(op->u.r, op->u.path.fid.volume_id, rc);
+        vs_reply_write_failed(u->r, u->path.fid.volume_id, rc);
     }
 }
 
-static void done_md5(struct work *w)
+static void done_check(struct work *w)
 {
     struct write_op *op = op_of_work(w);
     struct http_req *r = op->u.r;
     if (!r->dead)
-        md5_told(op, op->work_rc);
+        check_told(op, op->work_rc);
     http_req_drop(r);
 }
 
-static void check_md5(struct write_op *op)
+/* Nothing is stored as gzip that could not be inflated for who does not accept it. */
+static void check_body(struct write_op *op, bool gzip)
 {
     struct upload *u = &op->u;
-    bool little = stage_in_memory(u->stage) && !u->gzip && stage_bytes(u->stage) <= MD5_CHECK_INLINE_BYTES;
-    md5_check_init(&op->md5, u->stage, u->md5_text, u->gzip, u->l->server->o.file_limit_bytes);
-    md5_told(op, little ? md5_check_step(&op->md5) : DFS_EAGAIN);
+    body_check_init(&op->check, u->stage, u->md5_wanted, u->md5_text, gzip, upload_limit_bytes(u));
+    check_told(op, body_check_is_little(&op->check) ? body_check_step(&op->check, BODY_CHECK_INLINE_BYTES) : DFS_EAGAIN);
 }
 
 static void run_compress(struct work *w)
@@ -279,9 +287,12 @@ static void choose_compression(struct write_op *op)
 
 static void body_complete(struct write_op *op)
 {
-    op->original_bytes = upload_original_bytes(&op->u);
-    if (op->u.md5_wanted)
-        check_md5(op);
+    struct upload *u = &op->u;
+    /* What a replica is sent was looked at by the first server. */
+    bool gzip = u->gzip && stage_bytes(u->stage) > 0 && (!u->replicate || u->md5_wanted);
+    op->original_bytes = stage_bytes(u->stage);
+    if (gzip || u->md5_wanted)
+        check_body(op, gzip);
     else
         choose_compression(op);
 }

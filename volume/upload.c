@@ -195,7 +195,7 @@ static int check_volume(struct upload *u)
     return 0;
 }
 
-static uint64_t body_limit(const struct upload *u)
+uint64_t upload_limit_bytes(const struct upload *u)
 {
     uint64_t limit = u->l->server->o.file_limit_bytes;
     if (u->manifest && limit > NEEDLE_READ_SMALL_MAX - 8192u)
@@ -207,7 +207,7 @@ static int check_limits(struct upload *u, bool form)
 {
     struct http_req *r = u->r;
     struct volume_server *s = u->l->server;
-    uint64_t limit = body_limit(u);
+    uint64_t limit = upload_limit_bytes(u);
     uint64_t most = form ? limit + UPLOAD_FORM_SLACK : limit;
     if (r->head.has_length && r->head.content_length > most) {
         http_req_close_after(r);
@@ -256,7 +256,7 @@ static void reply_body_failed(struct upload *u, int rc)
     struct http_req *r = u->r;
     switch (rc) {
     case DFS_ETOOBIG:
-        vs_reply_error(r, 413, "file over the limit of %" PRIu64 " bytes", body_limit(u));
+        vs_reply_error(r, 413, "file over the limit of %" PRIu64 " bytes", upload_limit_bytes(u));
         return;
     case DFS_EPROTO:
     case DFS_EINVAL:
@@ -267,28 +267,11 @@ static void reply_body_failed(struct upload *u, int rc)
     }
 }
 
-/* What is looked at as it passes. */
-static void note_data(struct upload *u, struct bytes in)
-{
-    if (!u->gzip)
-        return;
-    if (in.n >= 4) {
-        memcpy(u->tail, in.p + in.n - 4, 4);
-    } else {
-        memmove(u->tail, u->tail + in.n, 4 - in.n);
-        memcpy(u->tail + 4 - in.n, in.p, in.n);
-    }
-}
-
 static int take_data(struct upload *u, struct bytes in, size_t *taken)
 {
     int rc = stage_append(u->stage, in, taken);
-    size_t n = rc == 0 ? in.n : *taken;
     if (rc == 0)
         *taken = in.n;
-    if (rc != 0 && rc != DFS_EAGAIN)
-        return rc;
-    note_data(u, bytes_of(in.p, n));
     if (rc == DFS_EAGAIN)
         pause_upload(u);
     return rc;
@@ -300,7 +283,6 @@ static int on_part(void *arg, const struct multipart_part *part)
     int rc = stage_reset(u->stage);
     if (rc != 0)
         return rc;
-    memset(u->tail, 0, sizeof u->tail);
     u->name = keep_name(u->r, part->filename);
     choose_mime(u, part->content_type, false);
     u->gzip = part->gzip || http_list_has(http_header_get(&u->r->head, "Content-Encoding"), "gzip");
@@ -392,7 +374,7 @@ int upload_begin(struct upload *u, struct http_req *r, struct bytes path)
     } else {
         begin_raw(u, content_type);
     }
-    rc = stage_new(u->l->server->store, u->path.fid.volume_id, r->loop, u->replicate, body_limit(u), on_stage_ready, u, &u->stage);
+    rc = stage_new(u->l->server->store, u->path.fid.volume_id, r->loop, u->replicate, upload_limit_bytes(u), on_stage_ready, u, &u->stage);
     if (rc != 0) {
         vs_reply_write_failed(r, u->path.fid.volume_id, rc);
         return rc;
@@ -407,7 +389,7 @@ int upload_feed(struct upload *u, struct bytes in, size_t *taken)
     *taken = 0;
     int rc = u->form != NULL ? multipart_feed(u->form, in, taken) : take_data(u, in, taken);
     if (rc != 0 && rc != DFS_EAGAIN) {
-        if (rc == DFS_ETOOBIG && u->form != NULL && stage_bytes(u->stage) < body_limit(u))
+        if (rc == DFS_ETOOBIG && u->form != NULL && stage_bytes(u->stage) < upload_limit_bytes(u))
             rc = DFS_EPROTO; /* the form's heads were, not the file */
         http_req_close_after(u->r);
         reply_body_failed(u, rc);
@@ -433,17 +415,8 @@ size_t upload_filled(struct upload *u, size_t n)
         in.n = multipart_plain(u->form, in);
     if (in.n == 0)
         return 0;
-    note_data(u, in);
     stage_filled(u->stage, in.n);
     return in.n;
-}
-
-uint64_t upload_original_bytes(const struct upload *u)
-{
-    uint64_t n = stage_bytes(u->stage);
-    if (!u->gzip || n < 18)
-        return n;
-    return u->tail[0] | (uint64_t)u->tail[1] << 8 | (uint64_t)u->tail[2] << 16 | (uint64_t)u->tail[3] << 24;
 }
 
 int upload_end(struct upload *u)
@@ -470,10 +443,6 @@ int upload_end(struct upload *u)
     if (stage_bytes(u->stage) > 0 && !gzip_looks_like(stage_piece(u->stage, 0))) {
         vs_reply_error(u->r, 400, "Content-Encoding says gzip, the body is not");
         return DFS_EINVAL;
-    }
-    if (upload_original_bytes(u) > body_limit(u)) {
-        vs_reply_error(u->r, 413, "inflated file over the limit of %" PRIu64 " bytes", body_limit(u));
-        return DFS_ETOOBIG;
     }
     return 0;
 }

@@ -32,7 +32,6 @@ struct upload {
     void *room;         /* where bytes are being received */
     bool paused;        /* waiting for the stage, the request is held */
     void (*on_stage_ready)(struct upload *u); /* instead of reading on */
-    uint8_t tail[4];    /* last bytes seen: a gzip member ends with its length */
     uint64_t counted_bytes; /* in upload_bytes */
 
     /* what is stored around the data */
@@ -52,8 +51,8 @@ size_t upload_filled(struct upload *u, size_t n);
 /* The body is here.  0: complete.  DFS_EAGAIN: on_stage_ready will be called, then call again.  Else the request has been
  * answered. */
 int upload_end(struct upload *u);
-/* Bytes as they were before compression, as far as is known. */
-uint64_t upload_original_bytes(const struct upload *u);
+/* What the body may have at most, as it is sent and inflated. */
+uint64_t upload_limit_bytes(const struct upload *u);
 /* Frees what is not the request's. */
 void upload_release(struct upload *u);
 

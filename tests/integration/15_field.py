@@ -801,6 +801,46 @@ def g67_vacuum_at_any_threshold():
     s.end()
 
 
+def gzip_uploads(s):
+    """What calls itself gzip is inflated before it is stored: its length is that of all members, and what cannot be answered to
+    who does not accept gzip is not taken."""
+    import gzip as gz
+    own = random.Random(SEED)
+    text = bytes(own.choices(b'abcdefgh', k=20000))
+    one, long = gz.compress(text, mtime=0), gz.compress(own.randbytes(3000000), mtime=0)
+    for name, body, want in (('one member', one, text), ('two members', gz.compress(b'a' * 1000) + gz.compress(b'bb'), b'a' * 1000 + b'bb'),
+                             ('zeros behind it', one + bytes(8), text), ('nothing in it', gz.compress(b''), b''),
+                             ('a long one', long, gz.decompress(long)), ('5 MB of one byte', gz.compress(b'x' * 5000000), b'x' * 5000000)):
+        p = '/' + s.assign()['fid']
+        status, _, answer = ask(s.volume, p, 'PUT', body, {'Content-Type': 'text/plain', 'Content-Encoding': 'gzip'})
+        c.equal(f'G118 gzip, {name}: taken, with the length of its text', (status, json.loads(answer).get('size', 0)), (201, len(want)))
+        status, h, got = ask(s.volume, p)
+        c.ok(f'G118 gzip, {name}: inflated', status == 200 and got == want, (status, len(got)))
+        c.ok(f'G118 gzip, {name}: as it was sent', ask(s.volume, p, headers={'Accept-Encoding': 'gzip'})[2] == body)
+    for base, kind in ((one, 'short'), (long, 'long')):
+        flipped = bytearray(base)
+        flipped[len(base) // 2] ^= 0x55
+        for name, body in (('cut short', base[:-6]), ('cut in the middle', base[:len(base) // 2]), ('its head only', base[:10]),
+                           ('a wrong length', base[:-4] + (5).to_bytes(4, 'little')), ('a huge length', base[:-4] + b'\xff' * 4),
+                           ('a wrong sum', base[:-8] + b'abcd' + base[-4:]), ('a flipped bit', bytes(flipped)), ('junk behind it', base + b'junk'),
+                           ('a broken second member', base + base[:-5])):
+            p = '/' + s.assign()['fid']
+            for how in ('raw', 'form'):
+                if how == 'raw':
+                    status, _, answer = ask(s.volume, p, 'PUT', body, {'Content-Type': 'text/plain', 'Content-Encoding': 'gzip'})
+                else:
+                    form = (b'--q\r\nContent-Disposition: form-data; name="file"; filename="f.txt"\r\nContent-Encoding: gzip\r\n\r\n' + body +
+                            b'\r\n--q--\r\n')
+                    status, _, answer = ask(s.volume, p, 'POST', form, {'Content-Type': 'multipart/form-data; boundary=q'})
+                c.ok(f'G118 {kind} gzip with {name}, {how}: 400 that says so', status == 400 and b'inflate' in answer, (status, answer[:200]))
+            c.equal(f'G118 {kind} gzip with {name}: nothing is stored', ask(s.volume, p)[0], 404)
+    bomb = gz.compress(bytes(300 << 20), 6, mtime=0) + gz.compress(b'x', mtime=0)
+    p = '/' + s.assign()['fid']
+    status, _, answer = ask(s.volume, p, 'PUT', bomb, {'Content-Type': 'text/plain', 'Content-Encoding': 'gzip'})
+    c.ok('G118 more than the limit in little gzip is 413', status == 413 and b'limit' in answer, (status, answer[:200]))
+    c.equal('G118 and not stored', ask(s.volume, p)[0], 404)
+
+
 # ---- H: HTTP ----
 @case
 def http_cases():
@@ -892,6 +932,8 @@ def http_cases():
     st, h, body = ask(s.volume, '/' + a, headers={'Accept-Encoding': 'gzip'})
     c.equal('G118 and sent as it is to who does', (h.get('content-encoding'), body == packed), ('gzip', True))
     c.ok('G118 a gzip file is only a file', all(ask(s.volume, '/' + b, headers=x)[2] == packed for x in ({}, {'Accept-Encoding': 'gzip'})))
+
+    gzip_uploads(s)
 
     c.equal('G119 300 requests without keep-alive', {ask(s.volume, p, headers={'Connection': 'close'})[0] for _ in range(300)}, {200})
 
