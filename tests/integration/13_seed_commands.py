@@ -2,6 +2,7 @@
 """Command lines as people type them, keep them in units and compose files, or have them from the peer's documentation.
 scale: full"""
 import os
+import shlex
 import shutil
 
 from kit import *  # noqa: F403
@@ -61,8 +62,9 @@ def runs(name, words, folder=None):
 mport, vport = (9666, 9555) if all(is_free(p) for p in (9666, 9555, 19666, 19555)) else (free_port(), free_port())
 grpc = [] if mport == 9666 else [f'-master.port.grpc={free_port()}', f'-volume.port.grpc={free_port()}']
 folder = temp_folder()
-d = Daemon(['server', '-dir=./data', f'-master.port={mport}', f'-volume.port={vport}', '-master.volumePreallocate',
-            '-master.volumeSizeLimitMB=60000', *grpc], 'seed', folder)
+line = (f'server -master.peers "127.0.0.1:{mport}" -ip 127.0.0.1 -ip.bind 127.0.0.1 -master.port {mport} -dir ./data '
+        f'-volume.port {vport} -master.volumeSizeLimitMB 60000 -master.volumePreallocate')
+d = Daemon([*shlex.split(line), *grpc], 'seed', folder)
 d.wait_http(f'127.0.0.1:{mport}')
 c.ok('server with preallocated 60,000 MB volumes serves', True)
 st = os.statvfs(folder)

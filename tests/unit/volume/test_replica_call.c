@@ -7,6 +7,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "needle/err.h"
 #include "net/multipart.h"
 #include "volume/replica_call.h"
 
