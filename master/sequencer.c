@@ -33,6 +33,7 @@ struct sequencer {
     struct state wanted, written, writing;
     bool busy; /* `work` is under way, with a copy of `writing` */
     bool stopped;
+    bool far_told;
     struct work work;
     int work_rc;
     /* for the next write; for the one under way; whose write has ended, being called */
@@ -337,6 +338,13 @@ void sequencer_saw_volume(struct sequencer *s, uint32_t volume_id)
 {
     if (volume_id <= s->wanted.max_volume_id)
         return;
+    if (volume_id - s->wanted.max_volume_id > SEQUENCER_VOLUME_LEAP) {
+        if (!s->far_told)
+            log_warning("volume %" PRIu32 " is far beyond %" PRIu32 ", the greatest id so far: it is served, and new volumes go on "
+                        "from there as before; others like it are not named", volume_id, s->wanted.max_volume_id);
+        s->far_told = true;
+        return;
+    }
     s->wanted.max_volume_id = volume_id;
     start_write(s);
 }

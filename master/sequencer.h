@@ -20,6 +20,9 @@
 /* Keys handed out stay below it.  Clients may write under any key, so a volume may report one from above: since none of those will
  * ever be handed out they need not be skipped, and one of them does not use the keys up. */
 #define SEQUENCER_KEY_END (1ull << 63)
+/* So far beyond the greatest volume id handed out or seen may one be that a server reports and that the sequence then goes on
+ * behind.  One from farther away, which somebody chose, must not use the ids up: it is heeded once the sequence comes near it. */
+#define SEQUENCER_VOLUME_LEAP (1u << 24)
 #define SEQUENCER_ID_BYTES 36
 /* A state that could not be written is tried again when someone wants it, but not sooner. */
 #define SEQUENCER_RETRY_MS 1000u
@@ -56,7 +59,7 @@ void sequencer_unwait(struct sequencer *s, struct sequencer_waiter *w);
  * being written is finished by work_pool_free(); only after it, and after loop_run_posted(), may sequencer_free() follow. */
 void sequencer_stop(struct sequencer *s);
 
-/* A volume server reports keys and volumes that exist: never hand those out. */
+/* A volume server reports keys and volumes that exist, all of them again and again: never hand those out. */
 void sequencer_saw_key(struct sequencer *s, uint64_t key);
 void sequencer_saw_volume(struct sequencer *s, uint32_t volume_id);
 

@@ -258,13 +258,51 @@ static void volume_ids_are_on_the_disk_before_use(void **state)
     }
     sequencer_saw_volume(r->seq, 900);
     assert_int_equal(sequencer_max_volume_id(r->seq), 900);
-    sequencer_saw_volume(r->seq, UINT32_MAX);
-    {
-        struct wait x = {.w = {.fn = on_written}, .loop = r->loop};
+}
 
-        assert_int_equal(sequencer_volume_id(r->seq, &x.w), 0);
+static void overwrite(const char *path, const char *text);
+
+static uint32_t next_volume(struct rig *r)
+{
+    struct wait x = {.w = {.fn = on_written}, .loop = r->loop};
+    uint32_t id = sequencer_volume_id(r->seq, &x.w);
+
+    if (id == 0)
         assert_int_equal(x.calls, 0);
+    else
+        loop_run(r->loop);
+    return id;
+}
+
+/* A volume that somebody numbered himself uses no ids up, and is not handed out when the sequence comes to it. */
+static void a_far_volume_does_not_move_the_sequence(void **state)
+{
+    static const uint32_t far[] = {UINT32_MAX, UINT32_MAX - 1, 1u << 31, 900 + SEQUENCER_VOLUME_LEAP + 1};
+    struct rig *r = *state;
+
+    sequencer_saw_volume(r->seq, 900);
+    for (size_t i = 0; i < ARRAY_LEN(far); i++) {
+        sequencer_saw_volume(r->seq, far[i]);
+        assert_int_equal(sequencer_max_volume_id(r->seq), 900);
     }
+    assert_int_equal(next_volume(r), 901);
+    sequencer_saw_volume(r->seq, far[3]); /* near now */
+    assert_int_equal(next_volume(r), far[3] + 1);
+}
+
+static void at_the_last_volume_id_it_ends(void **state)
+{
+    struct rig *r = *state;
+    char *path = tmpdir_path(r->dir, "state");
+
+    rig_close(r);
+    overwrite(path, "{\"format\": 1, \"cluster_id\": \"0123456789abcdef0123456789abcdef0123\", \"key_ceiling\": \"9\", "
+                    "\"max_volume_id\": 4294967293}");
+    rig_open(r);
+    assert_int_equal(next_volume(r), UINT32_MAX - 1);
+    sequencer_saw_volume(r->seq, UINT32_MAX);
+    assert_int_equal(next_volume(r), 0);
+    free(path);
 }
 
 static void one_folder_takes_one_master(void **state)
@@ -430,6 +468,7 @@ int main(void)
         TEST(a_state_that_cannot_be_read_is_left_alone), TEST(a_failed_write_hands_nothing_out_and_heals),
         TEST(files_are_not_for_everyone), TEST(at_the_last_key_it_ends), TEST(who_went_away_is_not_called),
         TEST(a_stop_calls_who_waits_and_nobody_later), TEST(a_start_without_a_write_refuses_keys_until_one_works),
+        TEST(a_far_volume_does_not_move_the_sequence), TEST(at_the_last_volume_id_it_ends),
         TEST(a_first_start_without_a_write_begins_at_one),
     };
 
