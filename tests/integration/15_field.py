@@ -153,7 +153,10 @@ def g07_file_gone():
     s, ledger, paths = filled(20)
     os.rename(first_dat(s), first_dat(s) + '.away')
     wait_for('the loss to be seen', lambda: any(split_fid(paths[0])[0] in x for x in warnings(s)), 30)
-    c.ok('G07 a .dat that was moved away takes no writes', status_of(s, paths[0], method='PUT', body=b'x') >= 500)
+    status, h, body = ask(s.volume, paths[0], 'PUT', b'x')
+    c.ok('G07 a .dat that was moved away takes no writes', status == 503 and 'retry-after' in h, (status, body[:200]))
+    status, h, body = ask(s.volume, paths[0])
+    c.ok('G07 and a read of it is told the same', status == 503 and 'retry-after' in h, (status, body[:200]))
     wait_for('the master to know', lambda: int(split_fid(paths[0])[0]) not in [
         v for y in get_json(f'http://{s.master}/dir/status')['Topology'].get('Layouts') or [] for v in y['writables'] or []], 30)
     c.ok('G07 a new file goes elsewhere', split_fid(put_many(s, ledger, 1, SEED)[0])[0] != split_fid(paths[0])[0])
@@ -799,6 +802,33 @@ def g67_vacuum_at_any_threshold():
         status = get(f'http://{s.master}/vol/vacuum?garbageThreshold={q}')[0]
         c.ok(f'G67 garbageThreshold={q} is answered', status in (200, 400, 406), status)
     s.end()
+
+
+@case
+def g115_reads_of_what_is_being_deleted():
+    """Until a volume is gone there is its file, then a 404; in between it may be asked for again.  Never an error of ours."""
+    s = start(['-volume.max=40'])
+    for i in range(8):
+        paths = put_many(s, Ledger(), 20, SEED + i, 200, 800, assign=f'collection=gone{i}')
+        got, stop = set(), threading.Event()
+
+        def read(i, paths=paths, got=got, stop=stop):
+            v = Client(s.volume)
+            while not stop.is_set():
+                for p in paths[i::2]:
+                    got.add(v('GET', p)[0])
+            v.close()
+        threads = [threading.Thread(target=read, args=(i,)) for i in range(2)]
+        for t in threads:
+            t.start()
+        wait_for('reads', lambda got=got: 200 in got)
+        c.ok(f'G115 collection {i} is deleted', ask(s.master, f'/col/delete?collection=gone{i}', 'POST')[0] in (200, 204))
+        wait_for('the end of it', lambda got=got: 404 in got)
+        stop.set()
+        for t in threads:
+            t.join()
+        c.ok('G115 reads meanwhile: the file, not there, or ask again', got <= {200, 404, 503}, got)
+    c.equal('G115 SIGTERM', s.end(), 0)
 
 
 def gzip_uploads(s):
