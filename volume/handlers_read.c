@@ -270,7 +270,8 @@ static void broken(struct read_op *op, int rc)
     read_op_release(op);
     /* A volume that is just being closed, or whose file is away: that passes, as it does for a write. */
     if (rc == DFS_EUNAVAILABLE || rc == DFS_ECANCELLED || rc == DFS_EAGAIN)
-        vs_reply_refused(r, 503, "unavailable", "volume %" PRIu32 " cannot be read now: it is closing, or its file is away", volume_id);
+        vs_reply_refused(r, 503, "unavailable", "volume %" PRIu32 " cannot be read now: it is closing, or its file is away",
+                         volume_id);
     else
         vs_reply_refused(r, 500, rc == DFS_ECORRUPT ? "corrupt" : "io", "cannot read this file: %s", dfs_err_text(rc));
 }

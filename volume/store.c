@@ -7,10 +7,15 @@
 
 #include "needle/check.h"
 #include "needle/err.h"
+#include "net/clock.h"
 #include "net/log.h"
 #include "volume/needle_io.h"
 #include "volume/store_internal.h"
+#include "volume/vacuum.h"
 
+/* How long a stop waits for vacuums to give up, all of them together. */
+#define VACUUM_END_WAIT_MS 10000u
+#define VACUUM_END_STEP_MS 2u
 #define MIB ((uint64_t)1 << 20)
 
 void store_options_init(struct store_options *o)
@@ -191,6 +196,24 @@ static int close_on_writer(struct volume *v, void *arg)
     return volume_close(v);
 }
 
+/* One that is under way keeps the volume from a clean end: it is told to give up, and its thread needs a moment for that. */
+static int end_vacuum(struct volume *v, void *arg)
+{
+    (void)arg;
+    vacuum_drop(v);
+    return v->vacuum != NULL ? DFS_EAGAIN : 0;
+}
+
+static void end_vacuums(struct volume **list, uint32_t count)
+{
+    uint64_t until_ms = clock_mono_ms() + VACUUM_END_WAIT_MS;
+
+    for (uint32_t i = 0; i < count; i++) {
+        while (store_on_writer(list[i], end_vacuum, NULL) == DFS_EAGAIN && clock_mono_ms() < until_ms)
+            clock_sleep_ms(VACUUM_END_STEP_MS);
+    }
+}
+
 void store_stop(struct store *s)
 {
     struct volume **list = NULL;
@@ -205,6 +228,7 @@ void store_stop(struct store *s)
         log_error("out of memory while closing: the volumes will be checked at the next start");
     for (uint32_t i = 0; i < count; i++)
         volume_set_no_write(list[i], VOLUME_CLOSING, NULL);
+    end_vacuums(list, count);
     for (uint32_t i = 0; i < count; i++) {
         int rc = store_on_writer(list[i], close_on_writer, NULL);
 

@@ -3,6 +3,7 @@
 
 #include <errno.h>
 #include <fcntl.h>
+#include <pthread.h>
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stdatomic.h>
@@ -24,6 +25,7 @@
 #include "tests/support/fault.h"
 #include "tests/support/tmpdir.h"
 #include "volume/disk_location.h"
+#include "volume/store_internal.h"
 #include "volume/volume.h"
 
 #define VOLUME 3u
@@ -632,6 +634,52 @@ static void a_cancelled_run_leaves_nothing(void **state)
     assert_int_equal(vacuum(f), 0);
 }
 
+struct stopped_run {
+    struct engine *e;
+    pthread_t thread;
+    atomic_bool copying;
+    int rc;
+};
+
+/* Goes on copying until the stop has begun. */
+static int until_the_stop(void *arg, uint64_t bytes)
+{
+    struct stopped_run *x = arg;
+
+    (void)bytes;
+    atomic_store(&x->copying, true);
+    while (!atomic_load(&x->e->store->stopping))
+        clock_sleep_ms(1);
+    return 0;
+}
+
+static void *stopped_main(void *arg)
+{
+    struct stopped_run *x = arg;
+
+    x->rc = store_vacuum_compact(x->e->store, VOLUME, 0, until_the_stop, x, NULL);
+    return NULL;
+}
+
+/* A stop in the middle of a copy ends the copy first: the volume is closed as cleanly as any. */
+static void a_stop_ends_the_run_and_closes_cleanly(void **state)
+{
+    struct fixture *f = *state;
+    struct stopped_run x = {.e = &f->e};
+
+    fill(f);
+    assert_int_equal(pthread_create(&x.thread, NULL, stopped_main, &x), 0);
+    while (!atomic_load(&x.copying))
+        clock_sleep_ms(1);
+    store_stop(f->e.store);
+    assert_true(exists(f, VOLUME_CHECKPOINT_SUFFIX));
+    assert_true(no_leftovers(f));
+    assert_int_equal(pthread_join(x.thread, NULL), 0);
+    assert_true(x.rc == DFS_ECANCELLED);
+    reopen(f);
+    check_all(f);
+}
+
 static void a_finished_copy_goes_with_the_volume(void **state)
 {
     struct fixture *f = *state;
@@ -803,6 +851,7 @@ int main(void)
         cmocka_unit_test_setup_teardown(a_run_under_way_is_left_alone, setup, teardown),
         cmocka_unit_test_setup_teardown(a_cancelled_run_leaves_nothing, setup, teardown),
         cmocka_unit_test_setup_teardown(a_finished_copy_goes_with_the_volume, setup, teardown),
+        cmocka_unit_test_setup_teardown(a_stop_ends_the_run_and_closes_cleanly, setup, teardown),
         cmocka_unit_test_setup_teardown(too_little_room_is_said_before, setup, teardown),
         cmocka_unit_test_setup_teardown(the_reserve_is_given_for_a_copy_that_fits, setup, teardown),
         cmocka_unit_test_setup_teardown(any_failing_call_leaves_a_right_volume, setup, teardown),
