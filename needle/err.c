@@ -54,10 +54,11 @@ int dfs_err_from_errno(int err)
     case EACCES:
         return DFS_EREADONLY;
     case ENOMEM:
-    case EMFILE: /* short of descriptors: the same call works when some are given back */
-    case ENFILE:
     case ENOBUFS:
         return DFS_ENOMEM;
+    case EMFILE: /* the same call works when some are given back */
+    case ENFILE:
+        return DFS_ENOFILES;
     case ENOENT:
         return DFS_ENOTFOUND;
     case EEXIST:

@@ -37,7 +37,9 @@
     X(DFS_ESTALE, -22, "state has changed", true)                                              \
     X(DFS_ECANCELLED, -23, "cancelled", true)                                                  \
     X(DFS_EDENIED, -24, "not allowed", false)                                                  \
-    X(DFS_EUNAVAILABLE, -25, "unavailable", true)
+    X(DFS_EUNAVAILABLE, -25, "unavailable", true)                                              \
+    X(DFS_ENOFILES, -26, "too many open files", true)                                          \
+    X(DFS_ENOTHREAD, -27, "no thread could be had: see the limits of memory and of processes", true)
 
 enum dfs_err {
 #define X(name, value, text, retryable) name = value,

@@ -281,6 +281,8 @@ enum grpc_status grpc_status_from_err(int rc)
     case DFS_ESHORT:
         return GRPC_INVALID_ARGUMENT;
     case DFS_ENOMEM:
+    case DFS_ENOFILES:
+    case DFS_ENOTHREAD:
     case DFS_ENOSPC:
     case DFS_EAGAIN:
     case DFS_ETOOBIG:

@@ -79,6 +79,8 @@ int http_status_from_err(int rc)
     case DFS_EUNSUPPORTED:
         return 501;
     case DFS_ENOMEM:
+    case DFS_ENOFILES:
+    case DFS_ENOTHREAD:
     case DFS_EAGAIN:
     case DFS_ELOADING:
     case DFS_EBUSY:

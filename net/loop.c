@@ -197,7 +197,7 @@ int loop_start(struct loop *loop)
     int err = pthread_create(&loop->thread, NULL, thread_main, loop);
     pthread_sigmask(SIG_SETMASK, &before, NULL);
     if (err != 0)
-        return err == EAGAIN ? DFS_EAGAIN : DFS_ENOMEM;
+        return DFS_ENOTHREAD;
     loop->started = true;
     return 0;
 }

@@ -45,7 +45,7 @@ void loop_free(struct loop *loop);
 /* Run on the calling thread until loop_stop(). */
 void loop_run(struct loop *loop);
 
-/* Run on a thread of its own (all signals blocked in it).  DFS_EAGAIN / DFS_ENOMEM. */
+/* Run on a thread of its own (all signals blocked in it).  DFS_ENOTHREAD. */
 int loop_start(struct loop *loop);
 void loop_join(struct loop *loop);
 

@@ -154,9 +154,7 @@ static int start_worker(struct worker *worker)
     pthread_sigmask(SIG_SETMASK, &all, &before);
     int err = pthread_create(&worker->thread, NULL, worker_main, worker);
     pthread_sigmask(SIG_SETMASK, &before, NULL);
-    if (err == 0)
-        return 0;
-    return dfs_err_from_errno(err);
+    return err == 0 ? 0 : DFS_ENOTHREAD;
 }
 
 int work_pool_new(const char *name, uint32_t threads, struct work_pool **out)

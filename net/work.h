@@ -22,7 +22,8 @@ struct work {
     void (*done)(struct work *w);
 };
 
-/* name: thread name.  threads >= 1; with two or more, a quarter (at least one) serves privileged items only. */
+/* name: thread name.  threads >= 1; with two or more, a quarter (at least one) serves privileged items only.
+ * DFS_ENOMEM, DFS_ENOTHREAD. */
 int work_pool_new(const char *name, uint32_t threads, struct work_pool **out);
 
 /* Any thread; never blocks.  The queue is bounded by what its callers hold; see each caller's own bound. */

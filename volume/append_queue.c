@@ -624,7 +624,7 @@ int append_queue_new(struct disk_location *loc, struct append_queue **out)
     pthread_sigmask(SIG_SETMASK, &before, NULL);
     if (err != 0) {
         append_queue_free(q);
-        return dfs_err_from_errno(err);
+        return DFS_ENOTHREAD;
     }
     q->started = true;
     *out = q;

@@ -28,7 +28,7 @@ struct writer_cmd {
     bool at_once;          /* waits for nothing */
 };
 
-/* Starts the writer thread.  DFS_ENOMEM, DFS_EAGAIN. */
+/* Starts the writer thread.  DFS_ENOMEM, DFS_ENOTHREAD. */
 int append_queue_new(struct disk_location *loc, struct append_queue **out);
 /* Any thread; never blocks. */
 void append_queue_cmd(struct append_queue *q, struct writer_cmd *cmd);

@@ -284,7 +284,7 @@ static void *loader_main(void *arg)
 int disk_location_load_start(struct disk_location *loc)
 {
     if (pthread_create(&loc->loader, NULL, loader_main, loc) != 0)
-        return DFS_EAGAIN;
+        return DFS_ENOTHREAD;
     loc->loader_started = true;
     return 0;
 }

@@ -174,6 +174,7 @@ int vs_write_status(int rc, const char **reason)
     case DFS_EBUSY:
     case DFS_EAGAIN:
     case DFS_ENOMEM:
+    case DFS_ENOFILES:
     case DFS_EUNAVAILABLE:
     case DFS_ECANCELLED:
         return 503;

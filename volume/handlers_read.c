@@ -294,6 +294,7 @@ static void finish(struct read_op *op, int rc)
         vs_reply_refused(r, 503, "loading", "the volume is still loading");
         return;
     case DFS_ENOMEM:
+    case DFS_ENOFILES:
     case DFS_EBUSY:
         read_op_release(op);
         vs_reply_error(r, 503, "%s", dfs_err_text(rc));

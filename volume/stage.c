@@ -368,7 +368,7 @@ static int open_file(struct stage *s)
     char path[VOLUME_PATH_MAX + 64];
     int rc = disk_open(s->loc->dir, O_TMPFILE | O_RDWR, &s->fd);
 
-    if (rc == 0 || rc == DFS_ENOSPC || rc == DFS_ENOMEM)
+    if (rc == 0 || rc == DFS_ENOSPC || rc == DFS_ENOMEM || rc == DFS_ENOFILES)
         return rc;
     snprintf(path, sizeof path, "%s/.stage-%ld-%u", s->loc->dir, (long)getpid(), atomic_fetch_add(&serial, 1));
     rc = disk_open(path, O_CREAT | O_EXCL | O_RDWR, &s->fd);

@@ -592,7 +592,7 @@ static int start_flusher(struct writeback *wb)
     pthread_sigmask(SIG_SETMASK, &all, &before);
     int err = pthread_create(&wb->thread, NULL, flusher_main, wb);
     pthread_sigmask(SIG_SETMASK, &before, NULL);
-    return err == 0 ? 0 : dfs_err_from_errno(err);
+    return err == 0 ? 0 : DFS_ENOTHREAD;
 }
 
 int writeback_new(const struct writeback_options *o, struct writeback **out)

@@ -47,7 +47,7 @@ struct writeback_file {
     void (*on_error)(struct writeback_file *f, int rc);
 };
 
-/* Starts the flusher thread.  DFS_ENOMEM, DFS_EAGAIN. */
+/* Starts the flusher thread.  DFS_ENOMEM, DFS_ENOTHREAD. */
 int writeback_new(const struct writeback_options *o, struct writeback **out);
 /* Every file detached, no waiter left. */
 void writeback_free(struct writeback *wb);

@@ -29,7 +29,7 @@ static void codes_are_dense_and_texts_plain(void **state)
 
 static void unknown_values(void **state)
 {
-    static const int values[] = {1, 2, -26, -27, -1000, INT32_MAX, INT32_MIN};
+    static const int values[] = {1, 2, -28, -29, -1000, INT32_MAX, INT32_MIN};
 
     (void)state;
     for (size_t i = 0; i < ARRAY_LEN(values); i++) {
@@ -47,9 +47,9 @@ static void from_errno(void **state)
         {ENOSPC, DFS_ENOSPC},    {EDQUOT, DFS_ENOSPC},      {EFBIG, DFS_ENOSPC},       {EROFS, DFS_EREADONLY},
         {EPERM, DFS_EREADONLY},  {EACCES, DFS_EREADONLY},   {EIO, DFS_EIO},            {ENOENT, DFS_ENOTFOUND},
         {EEXIST, DFS_EEXIST},    {EAGAIN, DFS_EAGAIN},      {EINTR, DFS_EAGAIN},       {ENOMEM, DFS_ENOMEM},
-        {EMFILE, DFS_ENOMEM},    {ECONNRESET, DFS_ECLOSED}, {ETIMEDOUT, DFS_ETIMEOUT}, {ECONNREFUSED, DFS_EUNAVAILABLE},
+        {EMFILE, DFS_ENOFILES},  {ECONNRESET, DFS_ECLOSED}, {ETIMEDOUT, DFS_ETIMEOUT}, {ECONNREFUSED, DFS_EUNAVAILABLE},
         {EINVAL, DFS_EINVAL},    {ENOSYS, DFS_EUNSUPPORTED}, {EBUSY, DFS_EBUSY},       {EUCLEAN, DFS_EIO},
-        {0, DFS_EIO},
+        {ENFILE, DFS_ENOFILES},  {ENOBUFS, DFS_ENOMEM},     {0, DFS_EIO},
     };
 
     (void)state;

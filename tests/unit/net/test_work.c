@@ -6,12 +6,16 @@
 #include <stdarg.h>
 #include <stdatomic.h>
 #include <stdint.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/resource.h>
+#include <unistd.h>
 
 #include <cmocka.h>
 
 #include "needle/check.h"
+#include "needle/err.h"
 #include "net/clock.h"
 
 /* Items that run until they are let go. */
@@ -269,6 +273,32 @@ static void any_thread_may_submit(void **state)
     free(item);
 }
 
+/* More stacks than there may be memory for. */
+static void a_thread_that_cannot_be_had_is_named(void **state)
+{
+#if defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__)
+    (void)state;
+    skip(); /* they need address space without bounds */
+#else
+    struct work_pool *pool = NULL;
+    struct rlimit before, now;
+    unsigned long pages = 0;
+    FILE *f = fopen("/proc/self/statm", "r");
+
+    (void)state;
+    assert_non_null(f);
+    assert_int_equal(fscanf(f, "%lu", &pages), 1);
+    fclose(f);
+    assert_int_equal(getrlimit(RLIMIT_AS, &before), 0);
+    now = before;
+    now.rlim_cur = pages * (rlim_t)sysconf(_SC_PAGESIZE) + (4u << 20);
+    assert_int_equal(setrlimit(RLIMIT_AS, &now), 0);
+    assert_int_equal(work_pool_new("test", 64, &pool), DFS_ENOTHREAD);
+    assert_int_equal(setrlimit(RLIMIT_AS, &before), 0);
+    assert_null(pool);
+#endif
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -280,6 +310,7 @@ int main(void)
         cmocka_unit_test_setup(items_without_done_may_free_themselves, setup),
         cmocka_unit_test_setup(freeing_runs_what_items_bring, setup),
         cmocka_unit_test_setup(any_thread_may_submit, setup),
+        cmocka_unit_test(a_thread_that_cannot_be_had_is_named),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
