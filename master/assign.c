@@ -214,12 +214,31 @@ static void grow_ahead(struct assign *a)
     uint64_t now_ms = loop_now_ms(a->master->loop);
     char reason[ASSIGN_REASON_MAX];
 
-    if (a->layout->grown_ms + 5000 > now_ms && a->layout->grown_ms != 0)
-        return;
-    if (a->layout->growth_tried_ms + 5000 > now_ms && a->layout->growth_tried_ms != 0)
+    if (volume_growth_active(a->layout) || !volume_growth_hopeful(a->layout, &a->filter, now_ms) ||
+        (a->layout->growth_tried_ms != 0 && now_ms < a->layout->growth_tried_ms + ASSIGN_AHEAD_MS))
         return;
     a->layout->growth_tried_ms = now_ms;
-    volume_growth_start(&a->master->grower, &r, NULL, reason, sizeof reason);
+    if (!warming_up(a->master) && volume_layout_worth_growing(a->layout, &a->filter))
+        volume_growth_start(&a->master->grower, &r, NULL, reason, sizeof reason);
+}
+
+/* All volumes that match are nearly full: whether the assign now waits for others. */
+static bool hold_back(struct assign *a)
+{
+    struct growth_request r = {.layout = a->layout, .filter = a->filter, .count = a->growth_count,
+                               .preallocate_bytes = a->preallocate_bytes};
+    char reason[ASSIGN_REASON_MAX];
+
+    a->held = false;
+    if (a->held_rounds >= ASSIGN_HELD_ROUNDS || !volume_growth_hopeful(a->layout, &a->filter, loop_now_ms(a->master->loop)) ||
+        !volume_layout_worth_growing(a->layout, &a->filter) || warming_up(a->master))
+        return false;
+    a->growth_wait.fn = on_grown;
+    if (volume_growth_start(&a->master->grower, &r, &a->growth_wait, reason, sizeof reason) != 0)
+        return false;
+    a->held_rounds++;
+    a->in_growth = a->held = true;
+    return true;
 }
 
 static int attempt(struct assign *a)
@@ -239,10 +258,14 @@ static int attempt(struct assign *a)
     if (rc != 0)
         return refuse(a, rc, 406, "count %llu: %s", (unsigned long long)count, dfs_err_text(rc));
     a->keyed = true;
-    a->volume = volume_layout_pick(a->layout, &a->filter, count, a->expected_bytes, loop_now_ms(m->loop));
+    a->volume = volume_layout_pick_roomy(a->layout, &a->filter, count, a->expected_bytes, loop_now_ms(m->loop));
+    if (a->volume == NULL && hold_back(a))
+        return DFS_EAGAIN;
+    if (a->volume == NULL)
+        a->volume = volume_layout_pick(a->layout, &a->filter, count, a->expected_bytes, loop_now_ms(m->loop));
     if (a->volume == NULL)
         return wait_for_growth(a);
-    if (volume_layout_crowded(a->layout, m->topology.size_limit_bytes))
+    if (volume_layout_crowded(a->layout, &a->filter))
         grow_ahead(a);
     a->at = a->volume->replica_count > 1 ? rand_below(a->volume->replica_count) : 0;
     a->fid.volume_id = a->volume->id;
@@ -312,6 +335,12 @@ void assign_sweep(struct master_server *m)
 
     for (struct assign *a = m->waiting, *next; a != NULL; a = next) {
         next = a->next;
+        if (a->in_growth && a->held && !volume_growth_hopeful(a->layout, &a->filter, now_ms)) {
+            volume_growth_unwait(a->layout, &a->growth_wait);
+            a->in_growth = false;
+            try_again(a); /* with what there is */
+            continue;
+        }
         if (a->until_ms > now_ms)
             continue;
         refuse(a, DFS_ETIMEOUT, 503, "%s for %u s",

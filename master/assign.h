@@ -1,7 +1,9 @@
 /* Assign: a writable volume, a fresh needle key, a random cookie.
  *
- * From memory, with no disk and no lock on the path.  When no volume takes writes a growth is started and the assign waits for it
- * instead of failing; when it must refuse, the answer says what was looked at, why each fell out, and what to do.
+ * From memory, with no disk and no lock on the path.  When no volume takes writes, or all are so full that a write may be
+ * refused, a growth is started and the assign waits for it instead of failing; nearly full volumes are handed out where no other
+ * can be made (no free slot, or it takes too long).  When it must refuse, the answer says what was looked at, why each fell out,
+ * and what to do.
  * Belongs to the master's loop. */
 #ifndef DFS_MASTER_ASSIGN_H
 #define DFS_MASTER_ASSIGN_H
@@ -14,6 +16,10 @@ struct master_server;
 #define ASSIGN_WAIT_MS 20000u
 #define ASSIGN_WAITING_MAX 65536u
 #define ASSIGN_REASON_MAX 768
+/* Growths that an assign waits for because all volumes are nearly full; then it takes one of those. */
+#define ASSIGN_HELD_ROUNDS 32u
+/* Growing ahead is not tried more often. */
+#define ASSIGN_AHEAD_MS 50u
 
 struct assign {
     /* in: views must stay valid until done() */
@@ -40,7 +46,8 @@ struct assign {
     struct sequencer_waiter key_wait;
     bool in_growth, in_keys;
     bool keyed; /* fid.key is taken */
-    uint32_t rounds;
+    bool held;  /* there are volumes, nearly full */
+    uint32_t rounds, held_rounds;
     uint64_t until_ms;
     struct assign *next, *prev;
 };

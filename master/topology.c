@@ -239,6 +239,16 @@ uint64_t topo_volume_size(const struct topo_volume *v)
     return size;
 }
 
+static uint64_t most_files(const struct topo_volume *v)
+{
+    uint64_t files = 0;
+
+    for (uint32_t i = 0; i < v->replica_count; i++)
+        if (v->replicas[i].file_count > files)
+            files = v->replicas[i].file_count;
+    return files;
+}
+
 static int add_replica(struct topology *t, struct topo_volume *v, struct data_node *n, struct replica **out)
 {
     int rc;
@@ -272,12 +282,21 @@ static void move_layout(struct topo_volume *v, struct volume_layout *l)
     v->layout = l;
 }
 
+/* What a report shows more than any copy had before.  Every copy reports the same ids: the first to do so counts. */
+static void count_arrivals(struct topo_volume *v, uint64_t size_before, uint64_t files_before)
+{
+    uint64_t size = topo_volume_size(v), files = most_files(v);
+
+    if (size > size_before && files > files_before)
+        volume_room_arrived(&v->room, &v->layout->sizes, files - files_before, size - size_before);
+}
+
 int topology_report(struct topology *t, struct data_node *n, const struct volume_report *r)
 {
     struct topo_volume *v = topology_find(t, r->id);
     struct volume_layout *l;
     struct replica *rep;
-    uint64_t came;
+    uint64_t size, files;
     int rc;
 
     if (!name_is_safe(r->collection) || r->id == 0)
@@ -293,10 +312,8 @@ int topology_report(struct topology *t, struct data_node *n, const struct volume
     if (rep == NULL)
         rc = add_replica(t, v, n, &rep);
     if (rc == 0) {
-        came = r->size_bytes > rep->size_bytes ? r->size_bytes - rep->size_bytes : 0;
-        v->outstanding_bytes -= came < v->outstanding_bytes ? came : v->outstanding_bytes;
-        if (n->decay)
-            v->outstanding_bytes /= 2; /* ids that are never used must not count for ever */
+        size = topo_volume_size(v);
+        files = most_files(v);
         rep->size_bytes = r->size_bytes;
         rep->file_count = r->file_count;
         rep->delete_count = r->delete_count;
@@ -307,6 +324,9 @@ int topology_report(struct topology *t, struct data_node *n, const struct volume
         rep->disk_id = r->disk_id;
         rep->seen_beat = r->fresh ? n->beat_seq + 1 : n->beat_seq;
         v->version = r->version;
+        count_arrivals(v, size, files);
+        if (n->decay && v->replicas[0].node == n)
+            volume_room_decay(&v->room);
     }
     if (v->replica_count == 0)
         remove_volume(t, v);

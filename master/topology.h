@@ -10,6 +10,7 @@
 
 #include "master/data_node.h"
 #include "master/vacuum_backoff.h"
+#include "master/volume_room.h"
 #include "needle/bytes.h"
 #include "needle/replica_placement.h"
 #include "needle/ttl.h"
@@ -55,7 +56,7 @@ struct topo_volume {
     int32_t writable_index;       /* in layout->writable, or -1 */
     const struct data_node *lane_node; /* the disk location that it is handed out under while it is writable */
     uint32_t lane_disk_id;
-    uint64_t outstanding_bytes;   /* expected from ids handed out since the last report */
+    struct volume_room room;      /* ids handed out since the last report */
     struct topo_volume *next;     /* hash chain */
 };
 

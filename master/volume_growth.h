@@ -18,6 +18,9 @@
 #define GROWTH_ALLOCATE_TIMEOUT_MS 30000u
 /* Volumes of one growth, whatever was asked for. */
 #define GROWTH_VOLUMES_MAX 4096u
+/* After one that brought nothing, so long no other one is hoped for; nor from one that has been under way for this long. */
+#define GROWTH_HOPELESS_MS 1000u
+#define GROWTH_SLOW_MS 2000u
 
 /* Someone who waits for a growth to end; embedded. */
 struct growth_waiter {
@@ -51,6 +54,8 @@ int volume_growth_place(struct grower *g, struct replica_placement rp, const str
 int volume_growth_start(struct grower *g, const struct growth_request *r, struct growth_waiter *w, char *reason, size_t cap);
 /* Whether a growth is under way: another one would only join it. */
 bool volume_growth_active(const struct volume_layout *l);
+/* Whether waiting for volumes that match promises more than waiting: cheap, by how the last growths went. */
+bool volume_growth_hopeful(const struct volume_layout *l, const struct place_filter *f, uint64_t now_ms);
 /* Forget a waiter. */
 void volume_growth_unwait(struct volume_layout *l, struct growth_waiter *w);
 /* Volumes that the layout's growth made in its last run, and why it made no more ("" when it made all). */

@@ -209,65 +209,122 @@ static void rebuild_lanes(struct volume_layout *l)
     }
 }
 
-/* Full once what was handed out has arrived.  Such a volume stays writable, since ids may never be used, but others go first. */
-static bool nearly_full(const struct topo_volume *v)
-{
-    uint64_t limit = v->layout->topology->size_limit_bytes;
+enum room_class { ROOMY, GUESSED_FULL, FULL };
 
-    return topo_volume_size(v) + v->outstanding_bytes >= limit - limit / 16;
+struct rank {
+    enum room_class class;
+    uint64_t expected_bytes, size_bytes;
+};
+
+/* What the volume will hold, at worst by what is known. */
+static uint64_t will_hold(const struct topo_volume *v)
+{
+    const struct volume_layout *l = v->layout;
+
+    return topo_volume_size(v) + volume_room_expected(&v->room, &l->sizes) +
+           volume_room_doubt(&v->room, &l->sizes, l->topology->size_limit_bytes);
+}
+
+/* more_bytes: what the ids asked for bring ahead of the last one, which may itself pass the limit. */
+static struct rank rank_of(const struct topo_volume *v, uint64_t more_bytes)
+{
+    uint64_t limit = v->layout->topology->size_limit_bytes, size = topo_volume_size(v);
+    struct rank r = {.expected_bytes = volume_room_expected(&v->room, &v->layout->sizes), .size_bytes = size};
+
+    if (will_hold(v) + more_bytes < limit - limit / 16)
+        return r;
+    /* A server tells at once when a volume enters its last quarter: one that has not is full only by estimate. */
+    r.class = size < limit - limit / 4 ? GUESSED_FULL : FULL;
+    r.expected_bytes += size;
+    return r;
+}
+
+static bool roomy(const struct topo_volume *v, uint64_t more_bytes)
+{
+    return rank_of(v, more_bytes).class == ROOMY;
 }
 
 /* Whether a is the better choice for the next run of ids. */
-static bool better(const struct topo_volume *a, const struct topo_volume *b)
+static bool before(const struct rank *a, const struct rank *b)
 {
-    if (b == NULL || nearly_full(a) != nearly_full(b))
-        return b == NULL || !nearly_full(a);
-    if (a->outstanding_bytes != b->outstanding_bytes)
-        return a->outstanding_bytes < b->outstanding_bytes;
-    return topo_volume_size(a) < topo_volume_size(b);
+    if (a->class != b->class)
+        return a->class < b->class;
+    if (a->expected_bytes != b->expected_bytes)
+        return a->expected_bytes < b->expected_bytes;
+    return a->size_bytes < b->size_bytes;
 }
 
-static struct topo_volume *least_outstanding(struct volume_layout *l, const struct layout_lane *lane)
+/* Of those that a walk has come to. */
+struct best {
+    struct topo_volume *volume;
+    struct rank rank;
+};
+
+static void consider(struct best *best, struct topo_volume *v, uint64_t more_bytes)
 {
-    struct topo_volume *best = NULL;
+    struct rank r = rank_of(v, more_bytes);
+
+    if (best->volume == NULL || before(&r, &best->rank))
+        *best = (struct best){v, r};
+}
+
+static struct best best_of_lane(struct volume_layout *l, const struct layout_lane *lane, uint64_t more_bytes)
+{
+    struct best best = {0};
 
     for (uint32_t i = 0; i < l->writable_count; i++) {
         struct topo_volume *v = l->writable[i];
 
-        if (v->lane_node != lane->node || v->lane_disk_id != lane->disk_id)
-            continue;
-        if (better(v, best))
-            best = v;
+        if (v->lane_node == lane->node && v->lane_disk_id == lane->disk_id)
+            consider(&best, v, more_bytes);
     }
     return best;
 }
 
-/* The lane's volume for the next ids; a run ends early when its volume is nearly full. */
-static struct topo_volume *lane_volume(struct volume_layout *l, struct layout_lane *lane, uint64_t now_ms)
+/* The lane's volume for the next ids; a run ends early when its volume is no longer roomy, unless it began so. */
+static struct topo_volume *lane_volume(struct volume_layout *l, struct layout_lane *lane, uint64_t more_bytes, uint64_t now_ms)
 {
-    if (lane->current == NULL || lane->left == 0 || now_ms >= lane->until_ms || nearly_full(lane->current)) {
-        lane->current = least_outstanding(l, lane);
+    if (lane->current == NULL || lane->left == 0 || now_ms >= lane->until_ms ||
+        (!lane->held && !roomy(lane->current, more_bytes))) {
+        struct best best = best_of_lane(l, lane, more_bytes);
+
+        lane->current = best.volume;
+        lane->held = best.rank.class != ROOMY;
         lane->left = LAYOUT_RUN_IDS;
         lane->until_ms = now_ms + LAYOUT_RUN_MS;
     }
     return lane->current;
 }
 
-static struct topo_volume *pick_anywhere(struct volume_layout *l, uint64_t count, uint64_t now_ms)
+/* What is wanted of a volume. */
+struct wish {
+    const struct place_filter *filter;
+    uint64_t count, more_bytes, now_ms;
+    bool roomy_only;
+};
+
+static struct topo_volume *pick_anywhere(struct volume_layout *l, const struct wish *w)
 {
-    struct layout_lane *lane = NULL;
+    struct layout_lane *chosen = NULL;
+    struct rank least = {0};
 
     if (l->lanes_stale)
         rebuild_lanes(l);
     for (uint32_t i = 0; i < l->lane_count; i++) {
-        lane = &l->lanes[l->turn++ % l->lane_count];
-        if (!nearly_full(lane_volume(l, lane, now_ms)))
+        struct layout_lane *lane = &l->lanes[l->turn++ % l->lane_count];
+        struct rank r = rank_of(lane_volume(l, lane, w->more_bytes, w->now_ms), w->more_bytes);
+
+        if (chosen == NULL || before(&r, &least)) {
+            chosen = lane;
+            least = r;
+        }
+        if (r.class == ROOMY)
             break;
     }
-    if (lane == NULL)
+    if (chosen == NULL || (w->roomy_only && least.class != ROOMY))
         return NULL;
-    lane->left -= count < lane->left ? (uint32_t)count : lane->left;
-    return lane->current;
+    chosen->left -= w->count < chosen->left ? (uint32_t)w->count : chosen->left;
+    return chosen->current;
 }
 
 static bool volume_matches(const struct topo_volume *v, const struct place_filter *f)
@@ -278,51 +335,83 @@ static bool volume_matches(const struct topo_volume *v, const struct place_filte
     return false;
 }
 
-static struct topo_volume *pick_matching(struct volume_layout *l, const struct place_filter *f)
+static struct topo_volume *pick_matching(struct volume_layout *l, const struct wish *w)
 {
-    struct topo_volume *best = NULL;
+    struct best best = {0};
 
-    for (uint32_t i = 0; i < l->writable_count; i++) {
-        struct topo_volume *v = l->writable[i];
-
-        if (volume_matches(v, f) && better(v, best))
-            best = v;
-    }
-    return best;
+    for (uint32_t i = 0; i < l->writable_count; i++)
+        if (volume_matches(l->writable[i], w->filter))
+            consider(&best, l->writable[i], w->more_bytes);
+    return w->roomy_only && best.rank.class != ROOMY ? NULL : best.volume;
 }
 
-/* What one more id will bring, by what the volume holds. */
-static uint64_t average_bytes(const struct topo_volume *v)
+static struct topo_volume *pick(struct volume_layout *l, struct wish *w, uint64_t expected_bytes)
 {
-    const struct replica *r = &v->replicas[0];
+    uint64_t each = expected_bytes != 0 ? expected_bytes : room_each_bytes(&l->sizes);
+    uint64_t half = l->topology->size_limit_bytes / 2;
+    struct topo_volume *v;
 
-    return r->file_count != 0 ? r->size_bytes / r->file_count : LAYOUT_EXPECTED_BYTES;
+    /* More than a volume holds goes to one that is half empty at least. */
+    if (w->count > 1 && (__builtin_mul_overflow(each, w->count - 1, &w->more_bytes) || w->more_bytes > half))
+        w->more_bytes = half;
+    v = place_filter_empty(w->filter) ? pick_anywhere(l, w) : pick_matching(l, w);
+    if (v != NULL)
+        volume_room_hand_out(&v->room, &l->sizes, w->count, expected_bytes);
+    return v;
 }
 
 struct topo_volume *volume_layout_pick(struct volume_layout *l, const struct place_filter *f, uint64_t count,
                                        uint64_t expected_bytes, uint64_t now_ms)
 {
-    struct topo_volume *v = place_filter_empty(f) ? pick_anywhere(l, count, now_ms) : pick_matching(l, f);
-    uint64_t each, sum;
+    struct wish w = {.filter = f, .count = count, .now_ms = now_ms};
 
-    if (v == NULL)
-        return NULL;
-    each = expected_bytes != 0 ? expected_bytes : average_bytes(v);
-    if (__builtin_mul_overflow(each, count, &sum) || __builtin_add_overflow(v->outstanding_bytes, sum, &sum))
-        sum = UINT64_MAX / 2;
-    v->outstanding_bytes = sum;
-    return v;
+    return pick(l, &w, expected_bytes);
 }
 
-bool volume_layout_crowded(const struct volume_layout *l, uint64_t size_limit_bytes)
+struct topo_volume *volume_layout_pick_roomy(struct volume_layout *l, const struct place_filter *f, uint64_t count,
+                                             uint64_t expected_bytes, uint64_t now_ms)
 {
-    for (uint32_t i = 0; i < l->writable_count; i++) {
-        const struct topo_volume *v = l->writable[i];
+    struct wish w = {.filter = f, .count = count, .now_ms = now_ms, .roomy_only = true};
 
-        if (topo_volume_size(v) + v->outstanding_bytes < size_limit_bytes - size_limit_bytes / 10)
-            return false;
+    return pick(l, &w, expected_bytes);
+}
+
+/* ---- growing ---- */
+
+static bool crowded(const struct topo_volume *v)
+{
+    uint64_t limit = v->layout->topology->size_limit_bytes;
+    uint64_t ahead = LAYOUT_AHEAD_BYTES < limit / 4 ? LAYOUT_AHEAD_BYTES : limit / 4;
+
+    return will_hold(v) >= limit - (ahead > limit / 10 ? ahead : limit / 10);
+}
+
+bool volume_layout_crowded(struct volume_layout *l, const struct place_filter *f)
+{
+    uint32_t n = l->writable_count;
+
+    for (uint32_t i = 0; i < n; i++) {
+        uint32_t at = (l->uncrowded + i) % n;
+
+        if (crowded(l->writable[at]) || !volume_matches(l->writable[at], f))
+            continue;
+        l->uncrowded = at;
+        return false;
     }
     return true;
+}
+
+bool volume_layout_worth_growing(const struct volume_layout *l, const struct place_filter *f)
+{
+    uint32_t matching = 0, guessed = 0;
+
+    for (uint32_t i = 0; i < l->writable_count; i++) {
+        if (!volume_matches(l->writable[i], f))
+            continue;
+        matching++;
+        guessed += rank_of(l->writable[i], 0).class == GUESSED_FULL;
+    }
+    return matching > 0 && (guessed <= LAYOUT_GUESSED_MAX || room_sizes_trusted(&l->sizes));
 }
 
 int volume_layout_each(struct topology *t, int (*fn)(struct volume_layout *l, void *arg), void *arg)

@@ -201,10 +201,12 @@ static void what_was_handed_out_counts(void **state)
     /* Both nearly full: still better than a refusal. */
     assert_non_null(volume_layout_pick(l, &f, 1, LIMIT, 1));
     assert_non_null(volume_layout_pick(l, &f, 1, LIMIT, 1));
-    assert_true(volume_layout_crowded(l, LIMIT));
+    assert_true(volume_layout_crowded(l, &f));
+    assert_null(volume_layout_pick_roomy(l, &f, 1, 1, 1));
     /* No sum of wishes wraps. */
     assert_non_null(volume_layout_pick(l, &f, UINT64_MAX, UINT64_MAX, 1));
-    assert_true(topology_find(&topology, 1)->outstanding_bytes >= LIMIT);
+    v = topology_find(&topology, 1);
+    assert_true(volume_room_expected(&v->room, &l->sizes) >= LIMIT);
 }
 
 static void a_filter_is_kept_to(void **state)
