@@ -1,6 +1,6 @@
-/* What is staged, looked at before it is stored: whether its digest is the one that was sent (Content-MD5, of the bytes as they came
- * or, where those are gzip, of their text), and whether what calls itself gzip can be inflated, whole and within the limit, since
- * nothing else could ever be answered to who does not accept gzip.
+/* What is staged, looked at before it is stored: whether its digest is the one that was sent (Content-MD5, of the bytes as they
+ * came or, where those are gzip, of their text), and whether what calls itself gzip can be inflated, whole and within the limit,
+ * since nothing else could ever be answered to who does not accept gzip.
  *
  * One pass for both, a slice at a time, so that neither a loop nor the work pool is kept by one upload, and in a fixed amount of
  * memory whatever the bytes inflate to.  One thread at a time; the stage is finished and stays as it is meanwhile. */

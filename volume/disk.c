@@ -313,10 +313,10 @@ int disk_sync_folder(const char *path)
     return rc;
 }
 
-int disk_lock(const char *path, int *fd)
+static int lock_opened(const char *path, int flags, int *fd)
 {
     int got = -1;
-    int rc = disk_open(path, O_RDWR | O_CREAT, &got);
+    int rc = disk_open(path, flags, &got);
     if (rc != 0)
         return rc;
     if (RETRY_EINTR(ops()->flock(got, LOCK_EX | LOCK_NB)) == -1) {
@@ -328,6 +328,16 @@ int disk_lock(const char *path, int *fd)
     }
     *fd = got;
     return 0;
+}
+
+int disk_lock(const char *path, int *fd)
+{
+    return lock_opened(path, O_RDWR | O_CREAT, fd);
+}
+
+int disk_lock_existing(const char *path, int *fd)
+{
+    return lock_opened(path, O_RDONLY, fd);
 }
 
 static int compare_names(const void *a, const void *b)

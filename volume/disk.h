@@ -99,6 +99,8 @@ int disk_replace_file(const char *path, const void *buf, size_t n);
 int disk_read_file(const char *path, size_t max, char **buf, size_t *n);
 /* Creates the file if need be and locks it against other processes until *fd is closed; DFS_EBUSY when another holds it. */
 int disk_lock(const char *path, int *fd);
+/* The same where no file can be made: DFS_ENOTFOUND when there is none. */
+int disk_lock_existing(const char *path, int *fd);
 /* Calls fn for every name in the folder but "." and "..", in alphabetical order; its non-zero return ends the walk and is
  * returned.  The names are read before the first call: fn may create and remove files. */
 int disk_list(const char *folder, int (*fn)(const char *name, void *arg), void *arg);

@@ -77,6 +77,22 @@ static int learn_identity(struct disk_location *loc)
     return 0;
 }
 
+/* Mounted read-only, as a file system is left by the kernel after an error, or not ours to write: nothing that another process
+ * does can clash with reading, but one that writes here is kept out where its lock can be seen. */
+static int serve_read_only(struct disk_location *loc, const char *lock_path)
+{
+    int err = errno, rc = disk_lock_existing(lock_path, &loc->lock_fd);
+
+    if (rc == DFS_EBUSY) {
+        log_error("data folder '%s' is in use by another process", loc->dir_as_given);
+        return rc;
+    }
+    loc->read_only = true;
+    log_warning("data folder '%s' cannot be written: %s; its volumes are served for reading only, until the next start",
+                loc->dir_as_given, strerror(err));
+    return 0;
+}
+
 static int take_lock(struct disk_location *loc)
 {
     char path[VOLUME_PATH_MAX];
@@ -84,6 +100,8 @@ static int take_lock(struct disk_location *loc)
 
     if (rc == 0)
         rc = disk_lock(path, &loc->lock_fd);
+    if (rc == DFS_EREADONLY)
+        return serve_read_only(loc, path);
     if (rc == DFS_EBUSY)
         log_error("data folder '%s' is in use by another process", loc->dir_as_given);
     else if (rc != 0)
@@ -382,7 +400,7 @@ uint32_t disk_location_free_slots(struct disk_location *loc)
     uint32_t max = disk_location_max_volumes(loc);
     uint32_t used = atomic_load_explicit(&loc->volume_count, memory_order_relaxed);
 
-    if (atomic_load_explicit(&loc->low_space, memory_order_relaxed) ||
+    if (loc->read_only || atomic_load_explicit(&loc->low_space, memory_order_relaxed) ||
         atomic_load_explicit(&loc->offline, memory_order_relaxed))
         return 0;
     return used < max ? max - used : 0;
@@ -471,7 +489,7 @@ static bool judge_space(struct disk_location *loc)
     if (ask_space(loc, &space) != 0)
         return was;
     low = below(o, &space, was ? 25 : 0);
-    if (!low)
+    if (!low && !loc->read_only)
         location_ballast_setup(loc, space.free_bytes);
     if (low == was)
         return low;

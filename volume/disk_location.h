@@ -40,6 +40,7 @@ struct disk_location {
     dev_t dev;
     ino_t ino;
     int lock_fd;                    /* one process per folder */
+    bool read_only;                 /* nothing can be written here; as found at opening */
     uint32_t max_volumes;           /* as given; what it comes to: disk_location_max_volumes() */
     bool max_volumes_auto;
     atomic_uint volume_count;

@@ -374,7 +374,8 @@ int upload_begin(struct upload *u, struct http_req *r, struct bytes path)
     } else {
         begin_raw(u, content_type);
     }
-    rc = stage_new(u->l->server->store, u->path.fid.volume_id, r->loop, u->replicate, upload_limit_bytes(u), on_stage_ready, u, &u->stage);
+    rc = stage_new(u->l->server->store, u->path.fid.volume_id, r->loop, u->replicate, upload_limit_bytes(u), on_stage_ready, u,
+                   &u->stage);
     if (rc != 0) {
         vs_reply_write_failed(r, u->path.fid.volume_id, rc);
         return rc;

@@ -385,8 +385,8 @@ static int check_room(const struct vacuum *r, struct vacuum_outcome *out)
         return 0;
     }
     (void)snprintf(out->why, sizeof out->why,
-                   "no space left: the copy may need %" PRIu64 " bytes, %" PRIu64 " are free and %" PRIu64 " held back for it", need,
-                   space.free_bytes, reserve);
+                   "no space left: the copy may need %" PRIu64 " bytes, %" PRIu64 " are free and %" PRIu64 " held back for it",
+                   need, space.free_bytes, reserve);
     return DFS_ENOSPC;
 }
 

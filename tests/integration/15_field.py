@@ -481,6 +481,38 @@ def g20_many_volumes_garbage():
 
 
 @waiting_case
+def g07_folder_mounted_read_only():
+    """As a kernel leaves a file system after an error: what is there is served, beside a folder that is well."""
+    with small_disk('64m') as d:
+        folder = temp_folder()
+        other = os.path.join(folder, 'other')
+        os.mkdir(other)
+        os.symlink(d, os.path.join(folder, 'data'))
+        options = ['-master.dir', os.path.join(folder, 'm')]
+        s = start(options, folder=folder)
+        ledger = Ledger()
+        paths = put_many(s, ledger, 50, SEED, 200, 800)
+        c.equal('G07 SIGTERM', s.end(), 0)
+        try:
+            subprocess.run(['mount', '-o', 'remount,ro', d], check=True)
+            s = loaded(start([*options, f'-dir={s.data},{other}', '-volume.max=20,20'], folder=folder, ports=s.ports, name='readonly'))
+            c.equal('G07 a folder mounted read-only is read', ledger.wrong(s.volume), [])
+            c.ok('G07 and that it is one is said', any('cannot be written' in x and 'ead-only' in x for x in warnings(s)), warnings(s))
+            for method in ('PUT', 'DELETE'):
+                got = status_of(s, paths[0], method=method, body=b'x')
+                c.ok(f'G07 it takes no {method}', got >= 400 and got != 404, got)
+            c.ok('G07 new files go to the other folder', s.put(b'new') is not None and glob.glob(os.path.join(other, '*.dat')))
+            c.equal('G07 all of it is still there', ledger.wrong(s.volume), [])
+            c.equal('G07 SIGTERM of the read-only one', s.end(), 0)
+            c.equal('G07 with no error in its log', [x for x in warnings(s) if x[:1] == 'E'], [])
+        finally:
+            subprocess.run(['mount', '-o', 'remount,rw', d], check=True)
+        s = loaded(start(options, folder=folder, ports=s.ports, name='again'))
+        c.equal('G07 mounted for writing again it takes writes', status_of(s, paths[0], method='DELETE'), 202)
+        s.end()
+
+
+@waiting_case
 def g21_hysteresis():
     with small_disk('100m') as d:
         folder = temp_folder()

@@ -67,7 +67,7 @@ static void open_says_what_is_wrong_and_leaves_fd(void **state)
     assert_int_equal(disk_open(path, O_RDWR, &fd), 0);
     disk_close(&fd);
     fault_add(&(struct fault_rule){.calls = FAULT(FAULT_OPEN), .err = EMFILE});
-    assert_int_equal(disk_open(path, O_RDWR, &fd), DFS_ENOMEM);
+    assert_int_equal(disk_open(path, O_RDWR, &fd), DFS_ENOFILES);
     assert_int_equal(errno, EMFILE);
     free(path);
 }

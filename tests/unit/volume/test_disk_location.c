@@ -151,6 +151,44 @@ static void test_second_process_is_refused(void **state)
     vrig_close(s);
 }
 
+static void write_volume(const char *folder, const char *base, uint64_t key)
+{
+    struct rig_volume b;
+
+    vrig_volume_init(&b, NEEDLE_V3, 5);
+    vrig_put_n(&b, key, 100);
+    vrig_write(&b, folder, base, true);
+    vrig_volume_release(&b);
+}
+
+/* No lock can be made: what is there is read, nothing new is placed, and who writes there already is not disturbed. */
+static void test_read_only_folder(void **state)
+{
+    static const int errs[] = {EROFS, EACCES, EPERM};
+    const char *dirs[] = {dir};
+    struct store *s, *second;
+
+    (void)state;
+    write_volume(dir, "7", 1);
+    for (size_t i = 0; i < sizeof errs / sizeof errs[0]; i++) {
+        fault_install(NULL);
+        fault_add(&(struct fault_rule){.calls = FAULT(FAULT_OPEN), .path_has = LOCATION_LOCK_NAME, .first = 1, .err = errs[i]});
+        assert_int_equal(open_dirs(dirs, 1, &s), 0);
+        assert_true(s->locations[0]->read_only);
+        assert_int_equal(disk_location_free_slots(s->locations[0]), 0);
+        assert_false(vrig_exists(dir, LOCATION_BALLAST_NAME));
+        vrig_close(s);
+        fault_remove();
+    }
+    assert_int_equal(open_dirs(dirs, 1, &s), 0);
+    assert_false(s->locations[0]->read_only);
+    fault_install(NULL);
+    fault_add(&(struct fault_rule){.calls = FAULT(FAULT_OPEN), .path_has = LOCATION_LOCK_NAME, .first = 1, .err = EROFS});
+    assert_int_equal(open_dirs(dirs, 1, &second), DFS_EBUSY);
+    fault_remove();
+    vrig_close(s);
+}
+
 static void test_one_folder_twice(void **state)
 {
     char *link_path = tmpdir_path(dir, "link"), *real_path = tmpdir_path(dir, "real");
@@ -202,16 +240,6 @@ static void test_full_disk_starts(void **state)
 }
 
 /* ---- what is in it ---- */
-
-static void write_volume(const char *folder, const char *base, uint64_t key)
-{
-    struct rig_volume b;
-
-    vrig_volume_init(&b, NEEDLE_V3, 5);
-    vrig_put_n(&b, key, 100);
-    vrig_write(&b, folder, base, true);
-    vrig_volume_release(&b);
-}
 
 static void test_what_is_served(void **state)
 {
@@ -550,6 +578,7 @@ int main(void)
         T(test_folder_is_made),
         T(test_uuid_is_kept),
         T(test_second_process_is_refused),
+        T(test_read_only_folder),
         T(test_one_folder_twice),
         T(test_no_folder_can_be_made),
         T(test_full_disk_starts),
