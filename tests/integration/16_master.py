@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 """The master through restarts, pauses and stops: volumes that load are waited for, a pause of its own takes no server down,
 requests that wait are answered at a stop, who asks for a vacuum gets his own, one that fails is
-tried less and less often, and what is not built says so.
+tried less and less often, volumes that fill up cost no write while others can be made, and what is not built says so.
 scale: every"""
 import glob
 import os
@@ -158,8 +158,49 @@ def servers_may_have_names():
         c.equal(f'{p.name} ends', p.end(), 0)
 
 
+def bench(master, *more):
+    """(exit code, failed requests, the first trouble)"""
+    done = subprocess.run([o.dfs, 'benchmark', '-master', master, '-writeOnly', '-list', os.path.join(temp_folder(), 'list'), *more],
+                          capture_output=True, text=True, timeout=300)
+    failed = [int(x.split()[-1]) for x in done.stdout.splitlines() if x.startswith('Failed requests:')]
+    return done.returncode, failed, done.stderr[:300]
+
+
+def no_write_is_refused_when_volumes_fill_up():
+    """FIELD G102: volume servers stop hard at the limit, so the master must turn to others, or make them, before."""
+    limit = 4 << 20
+    for growth, size, n, more in ((1, 1000, 20000, ()), (1, 100000, 400, ()), (3, 100000, 400, ()),
+                                  (1, 1000, 20000, ('-assignBatch=50',))):
+        s = Server(o.dfs, options=['-volume.max=100', '-master.volumeSizeLimitMB=4', f'-master.growth={growth}'])
+        code, failed, trouble = bench(s.master, f'-n={n}', f'-size={size}', '-c=16', *more)
+        made = len(glob.glob(s.data + '/*.dat'))
+        c.ok(f'growth {growth}, {n} files of {size} bytes {" ".join(more)}: none is refused', (code, failed) == (0, [0]),
+             (code, failed, trouble))
+        c.ok('and volumes are filled well', n * size / limit < made <= 2 * n * size / limit + 4 * growth + 4, made)
+        s.end()
+    m = Master(o.dfs, options=['-volumeSizeLimitMB=4', '-growth=1'])
+    servers = [VolumeServer(o.dfs, m.full, options=['-max=30'], name=f'v{i}') for i in range(2)]
+    code, failed, trouble = bench(m.master, '-n=10000', '-size=2000', '-c=16', '-replication=001')
+    c.ok('nor with two copies', (code, failed) == (0, [0]), (code, failed, trouble))
+    for p in (*servers, m):
+        c.equal(f'{p.name} ends', p.end(), 0)
+
+
+def the_last_volumes_are_filled_to_the_brim():
+    """Where no volume can be made, nearly full ones are handed out, and at once."""
+    s = Server(o.dfs, options=['-volume.max=2', '-master.volumeSizeLimitMB=4', '-master.growth=1'])
+    code, failed, _ = bench(s.master, '-n=12000', '-size=1000', '-c=4', '-collection=')
+    sizes = [os.path.getsize(f) for f in glob.glob(s.data + '/*.dat')]
+    c.ok('what cannot be stored is refused', code == 1 and failed[0] > 12000 - 2 * (4 << 20) // 1000, (code, failed))
+    c.ok('both volumes are full', len(sizes) == 2 and min(sizes) >= 4 << 20, sizes)
+    c.ok('but for the last record no fuller', max(sizes) < (4 << 20) + 70000, sizes)
+    s.end()
+
+
 no_volume_is_made_while_others_load()
 servers_may_have_names()
+no_write_is_refused_when_volumes_fill_up()
+the_last_volumes_are_filled_to_the_brim()
 a_vacuum_that_fails_is_tried_less_and_less_often()
 master, volume = a_pause_takes_no_server_down()
 each_vacuum_is_a_run_of_its_own(master)
