@@ -4,7 +4,7 @@
  *   live_second()   each second
  *   live_clear()    before anything else is printed, and at the end
  *
- * The bar stands on standard error, and only where that is a terminal (progress.h).  Main thread. */
+ * The bar stands on standard error, and only where that is a terminal and standard output is not (progress.h).  Main thread. */
 #ifndef DFS_BENCH_LIVE_H
 #define DFS_BENCH_LIVE_H
 

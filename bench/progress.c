@@ -33,7 +33,8 @@ void progress_init(struct progress *p, FILE *out)
     const char *term = getenv("TERM");
 
     *p = (struct progress){.out = out, .columns = COLUMNS_DEFAULT};
-    p->is_shown = isatty(fileno(out)) == 1 && (term == NULL || strcmp(term, "dumb") != 0);
+    /* Where the report itself is read on a terminal, its lines a second say enough, and a line drawn over again is in their way. */
+    p->is_shown = isatty(fileno(out)) == 1 && isatty(STDOUT_FILENO) != 1 && (term == NULL || strcmp(term, "dumb") != 0);
 }
 
 static void time_text(double seconds, char *out, size_t cap)

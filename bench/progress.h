@@ -1,7 +1,7 @@
 /* How far a long run is, drawn over and over on one line: "write [=====>    ] 52%  340 MiB/s, 12,000 done, 0 failed, 14 s left".
  *
- * Only on a terminal; on anything else every call does nothing.  A mode that prints a line a second on the same terminal calls
- * progress_clear() before it.  The thread that prints. */
+ * Only on a terminal, and only when standard output, where the report goes, is none; otherwise every call does nothing.  What
+ * prints on the same terminal calls progress_clear() before it.  The thread that prints. */
 #ifndef DFS_BENCH_PROGRESS_H
 #define DFS_BENCH_PROGRESS_H
 
@@ -14,7 +14,7 @@
 
 struct progress {
     FILE *out;
-    bool is_shown;      /* out is a terminal */
+    bool is_shown;      /* out is a terminal, and standard output is none */
     bool is_drawn;      /* something stands on the line */
     uint32_t columns;
 };
@@ -28,7 +28,7 @@ struct progress_state {
     uint64_t completed, failed;
 };
 
-/* out: as a rule stderr.  Shown when it is a terminal, unless TERM is "dumb". */
+/* out: as a rule stderr.  Shown when it is a terminal and standard output is not, unless TERM is "dumb". */
 void progress_init(struct progress *p, FILE *out);
 
 /* Draws over what is there. */

@@ -158,7 +158,7 @@ def refused():
 
 # ---- the bar ----
 
-def on_terminals(argv, out_too=True, columns='80', term='xterm'):
+def on_terminals(argv, out_too=False, columns='80', term='xterm'):
     """Standard error on a terminal of its own, standard output on another or in a pipe; what each got."""
     err_r, err_w = pty.openpty()
     out_r, out_w = pty.openpty() if out_too else os.pipe()
@@ -202,7 +202,7 @@ def bar():
              'records': ['records', '-rw', 'randread', '-size', '64k', '-runtime', '3s'],
              'grid': ['records', '-rw', 'randread', '-size', '64k', '-procs', '1,2', '-runtime', '2s']}
     for name, what in words.items():
-        code, out, err = on_terminals(argv_of(name, what), out_too=name != 'mix')
+        code, out, err = on_terminals(argv_of(name, what))
         drawn = bars_of(err)
         c.ok(f'bar, {name}: exit 0', code == 0, out[-800:] + err)
         c.ok(f'bar, {name}: drawn, with share and rate', any(re.search(r'\d+%.*/s.*\d+ done', x) for x in drawn), err)
@@ -220,7 +220,12 @@ def bar():
     code, out, err = on_terminals(argv_of('objects', words['objects']), term='dumb')
     c.ok('bar, dumb terminal: none', code == 0 and '\x1b' not in err, err)
     n = '40000' if o.scale == 'full' else '4000'
-    code, out, err = on_terminals(argv_of('plain', ['-n', n, '-size', '1', '-c', '1', '-writeOnly', '-list', 'bar.txt']), out_too=False)
+    plain = ['-n', n, '-size', '1', '-c', '1', '-writeOnly', '-list', 'bar_not.txt']
+    for name, what in {**words, 'plain': plain}.items():
+        code, out, err = on_terminals(argv_of(name, what), out_too=True)
+        c.ok(f'bar, {name}: none where standard output is a terminal too', code == 0 and '\x1b' not in out + err and ' left' not in out + err,
+             out[-800:] + err)
+    code, out, err = on_terminals(argv_of('plain', ['-n', n, '-size', '1', '-c', '1', '-writeOnly', '-list', 'bar.txt']))
     c.ok('bar, plain: drawn when it takes a second, out of weed\'s report',
          code == 0 and '\x1b' not in out and ('Completed ' not in out or any('write' in x for x in bars_of(err))), out + err)
 
