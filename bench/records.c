@@ -298,6 +298,8 @@ static int check_words(const struct mode_options *o, int argc, char **argv)
         return usage("-ops goes with neither -procs nor -clients");
     if (o->ops && o->needle_bytes != 0)
         return usage("-ops overwrites, so -needle does not go with it");
+    if (!o->ops && o->ops_record_bytes != 0)
+        return usage("-r is the size of a record of -ops; without -ops it is -bs");
     return o->record_runtime_ms > RECORD_RUNTIME_MAX_MS ? usage("-runtime is more than a day") : 0;
 }
 

@@ -168,6 +168,7 @@ for words, expect, why in (
         (['-rw', 'read', '-size', '100', '-bs', '4k'], 2, 'less than one needle'),
         (['-rw', 'read', '-procs', '1,0'], 2, '-procs'),
         (['-ops', '-procs', '1'], 2, '-ops'),
+        (['-rw', 'read', '-r', '32'], 2, '-bs'),
         (['-rw', 'trim'], 2, 'rw'),
         (['-rw', 'read', 'word'], 2, 'word')):
     out, err = records(*words, expect=expect, name='refused: ' + ' '.join(words))
