@@ -217,6 +217,8 @@ static void grow_ahead(struct assign *a)
     if (volume_growth_active(a->layout) || !volume_growth_hopeful(a->layout, &a->filter, now_ms) ||
         (a->layout->growth_tried_ms != 0 && now_ms < a->layout->growth_tried_ms + ASSIGN_AHEAD_MS))
         return;
+    if (!volume_layout_crowded(a->layout, &a->filter)) /* last: it may have to look at many */
+        return;
     a->layout->growth_tried_ms = now_ms;
     if (!warming_up(a->master) && volume_layout_worth_growing(a->layout, &a->filter))
         volume_growth_start(&a->master->grower, &r, NULL, reason, sizeof reason);
@@ -265,8 +267,7 @@ static int attempt(struct assign *a)
         a->volume = volume_layout_pick(a->layout, &a->filter, count, a->expected_bytes, loop_now_ms(m->loop));
     if (a->volume == NULL)
         return wait_for_growth(a);
-    if (volume_layout_crowded(a->layout, &a->filter))
-        grow_ahead(a);
+    grow_ahead(a);
     a->at = a->volume->replica_count > 1 ? rand_below(a->volume->replica_count) : 0;
     a->fid.volume_id = a->volume->id;
     a->fid.cookie = rand_u32();
