@@ -237,16 +237,20 @@ static void read_latency(struct reader *rd, const json_t *in, struct run_phase *
         fail(rd, rc, "%s", dfs_err_text(rc));
 }
 
-/* Reports without start_s have whole seconds of Unix time; those of the run are then those of its first phase. */
+/* Reports without start_s have whole seconds of Unix time; those of the run are then those of its first phase.  Their phases run
+ * one after the other, so none begins before the end of the last one, however short both are. */
 static double get_start(struct reader *rd, const json_t *in, struct run_result *r)
 {
     uint64_t at = get_count(rd, in, "started_unix_s", RUN_NUMBER_MAX, OPTIONAL);
+    const struct run_phase *last = r->phase_count > 1 ? r->phases[r->phase_count - 2] : NULL;
+    double start_s;
 
     if (json_object_get(in, "start_s") != NULL || at == 0)
         return get_real(rd, in, "start_s", OPTIONAL);
     if (r->meta.started_unix_s == 0)
         r->meta.started_unix_s = at;
-    return at > r->meta.started_unix_s ? fmin((double)(at - r->meta.started_unix_s), RUN_REAL_MAX) : 0;
+    start_s = at > r->meta.started_unix_s ? (double)(at - r->meta.started_unix_s) : 0;
+    return fmin(last != NULL ? fmax(start_s, last->start_s + last->seconds) : start_s, RUN_REAL_MAX);
 }
 
 static void read_phase(struct reader *rd, const json_t *in, struct run_result *r)

@@ -188,6 +188,22 @@ static void reads_reports_without_the_fields_of_modes(void **state)
     run_result_release(&r);
 }
 
+/* Whole seconds cannot tell which of two short phases came first; they are drawn one after the other all the same. */
+static void puts_short_phases_behind_one_another(void **state)
+{
+#define SHORT(name) "{\"name\": \"" name "\", \"started_unix_s\": 100, \"seconds\": 0.25, \"completed\": 1, \"failed\": 0, " \
+    "\"transferred_bytes\": 5, \"series\": []}"
+    static const char text[] = HEAD "\"phases\": [" SHORT("write") ", " SHORT("read") "]}";
+    char error[RUN_JSON_ERROR_MAX];
+    struct run_result r;
+
+    (void)state;
+    assert_int_equal(run_json_parse(bytes_str(text), &r, error), 0);
+    assert_int_equal(r.phase_count, 2);
+    assert_true(r.phases[0]->start_s == 0 && r.phases[1]->start_s == 0.25);
+    run_result_release(&r);
+}
+
 static void cuts_texts_between_characters(void **state)
 {
     char out[6];
@@ -252,6 +268,7 @@ int main(void)
         cmocka_unit_test(merges_what_was_read),
         cmocka_unit_test(refuses_what_is_no_report),
         cmocka_unit_test(reads_reports_without_the_fields_of_modes),
+        cmocka_unit_test(puts_short_phases_behind_one_another),
         cmocka_unit_test(cuts_texts_between_characters),
         cmocka_unit_test(finds_stalls),
         cmocka_unit_test(writes_seconds_as_csv),
