@@ -22,7 +22,8 @@ struct delete_op {
     struct needle_undo undo;
     struct needle_read look;
     bool looking;
-    uint64_t manifest_bytes; /* what the chunks made up; 0 = no manifest */
+    bool was_manifest;
+    uint64_t manifest_bytes; /* what its chunks made up */
     struct chunk_delete *chunks;
     struct late_write local;
     struct replicated_write all;
@@ -50,7 +51,7 @@ static void reply(struct delete_op *op, int rc, uint32_t body_bytes, const char 
     const char *reason;
     int status = vs_write_status(rc, &reason);
     if (rc == 0) {
-        reply_size(r, 202, op->manifest_bytes != 0 ? op->manifest_bytes : body_bytes, last_ns);
+        reply_size(r, 202, op->was_manifest ? op->manifest_bytes : body_bytes, last_ns);
         return;
     }
     if (rc == DFS_ENOTFOUND || rc == DFS_ECOOKIE || rc == DFS_ENOVOLUME) { /* one answer: a wrong cookie learns nothing */
@@ -188,6 +189,7 @@ static void on_full_look(struct delete_op *op, int rc)
         vs_reply_refused(r, 500, "manifest", "bad chunk manifest (%s); cm=false removes it alone", dfs_err_text(rc));
         return;
     }
+    op->was_manifest = true;
     op->manifest_bytes = m.size;
     http_req_hold(r);
     rc = chunk_delete_start(op->l, &m, on_chunks_gone, op, &op->chunks); /* takes m */

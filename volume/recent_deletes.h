@@ -20,6 +20,7 @@ struct recent_deletes {
     } sets[RECENT_DELETES_SETS];
 };
 
+/* key was deleted at at_ns (> 0), which others ordered. */
 void recent_deletes_note(struct recent_deletes *d, uint64_t key, uint64_t at_ns);
 /* Of the key's last delete; 0 = none is remembered.  d may be NULL. */
 uint64_t recent_deletes_at(const struct recent_deletes *d, uint64_t key);

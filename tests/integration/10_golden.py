@@ -15,6 +15,9 @@ c.add_runner('golden', [sys.executable, os.path.join(FIXTURES, 'golden.py'), '--
 limit = ['--volume-pid', str(s.pid), '--rss-limit-mb', '400'] if full else []
 c.add_runner('abuse', [sys.executable, os.path.join(FIXTURES, 'abuse', 'abuse.py'), '--master', s.master, '--volume', s.volume,
                        *limit], 300)
+path = s.put(b'{"name":"none","size":0,"chunks":[]}', query='cm=true')
+status, _, body = get(f'http://{s.volume}{path}', method='DELETE')
+c.equal('DELETE of a manifest without chunks: the size of what it stands for', (status, json.loads(body)), (202, {'size': 0}))
 path = s.put(b'no manifest', query='cm=true')
 c.equal('what only claims to be a chunk manifest is given as it is', get(f'http://{s.volume}{path}')[::2], (200, b'no manifest'))
 ledger = Ledger()
