@@ -20,6 +20,9 @@ import time
 import urllib.error
 import urllib.request
 
+# A job in the background of a script is started with interrupts ignored, and so would be all that it starts.
+signal.signal(signal.SIGINT, signal.default_int_handler)
+
 HERE = os.path.dirname(os.path.abspath(__file__))
 ROOT = os.path.dirname(os.path.dirname(HERE))
 FIXTURES = os.path.join(ROOT, 'tests', 'fixtures')

@@ -55,15 +55,18 @@ static void test_round_trip(void **state)
         struct fid fid = {3, (uint32_t)(i * 7919), i + 1};
         assert_int_equal(object_list_add(&l, &fid), 0);
     }
-    /* Under way: nobody else may read, and the name is taken. */
+    /* Under way: nobody else may read it or begin another of that name; ended: the name is still taken. */
     locate(&other);
     assert_int_equal(object_list_open(&other, false, error), DFS_EBUSY);
     object_list_release(&other);
     locate(&other);
-    assert_int_equal(object_list_create(&other, 1, 1, error), DFS_EEXIST);
+    assert_int_equal(object_list_create(&other, 1, 1, error), DFS_EBUSY);
     object_list_release(&other);
     assert_int_equal(object_list_seal(&l), 0);
     object_list_release(&l);
+    locate(&other);
+    assert_int_equal(object_list_create(&other, 1, 1, error), DFS_EEXIST);
+    object_list_release(&other);
 
     locate(&r);
     assert_int_equal(object_list_open(&r, false, error), 0);
