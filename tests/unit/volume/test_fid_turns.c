@@ -45,7 +45,8 @@ static int teardown(void **state)
 
 /* ---- in the test's thread alone: order ---- */
 
-static unsigned came[8], came_count;
+static unsigned came[8];
+static atomic_uint came_count;
 
 struct named {
     struct fid_turn turn;
@@ -54,14 +55,17 @@ struct named {
 
 static void on_named(struct fid_turn *turn)
 {
-    came[came_count++] = ((struct named *)turn)->name;
+    unsigned at = atomic_load(&came_count);
+
+    came[at] = ((struct named *)turn)->name;
+    atomic_store(&came_count, at + 1);
 }
 
 static void wait_for_count(unsigned n)
 {
-    for (int i = 0; i < WAIT_MS && *(volatile unsigned *)&came_count < n; i++)
+    for (int i = 0; i < WAIT_MS && atomic_load(&came_count) < n; i++)
         clock_sleep_ms(1);
-    assert_int_equal(came_count, n);
+    assert_int_equal(atomic_load(&came_count), n);
 }
 
 static void turns_come_in_order(void **state)
@@ -69,7 +73,7 @@ static void turns_come_in_order(void **state)
     struct named a[4];
 
     (void)state;
-    came_count = 0;
+    atomic_store(&came_count, 0);
     for (unsigned i = 0; i < 4; i++)
         a[i] = (struct named){.turn = {.loop = loops[0], .volume_id = 3, .key = 9, .run = on_named}, .name = i};
     struct named other_key = {.turn = {.loop = loops[0], .volume_id = 3, .key = 10, .run = on_named}};
@@ -81,7 +85,7 @@ static void turns_come_in_order(void **state)
     assert_true(fid_turn_take(turns, &other_volume.turn));
     for (unsigned i = 0; i < 4; i++) {
         clock_sleep_ms(2);
-        assert_int_equal(came_count, i); /* never before it was given */
+        assert_int_equal(atomic_load(&came_count), i); /* never before it was given */
         fid_turn_give(turns, &a[i].turn);
         if (i < 3)
             wait_for_count(i + 1);
